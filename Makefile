@@ -1,0 +1,55 @@
+# `make demo` and `make test` set up everything they need in .venv; a second run installs nothing.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+# A folder of data files to look in before anything is downloaded.
+export TESSMC_DATA ?= $(wildcard ../shared/data)
+
+.PHONY: help setup demo test lint verify bench docs lock clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: .venv/ready ## make .venv with the pinned packages and tessmc itself
+
+.venv/ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: setup ## sample the banana and a funnel, draw Figure 1 into demo/
+	$(BIN)/tessmc demo
+
+test: setup ## the test suite, a few minutes
+	$(BIN)/python -m pytest
+
+lint: setup ## formatting, lint rules and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+verify: setup ## long statistical suites: invariance, then mutants
+	$(BIN)/python -m pytest -p no:cacheprovider verify
+	$(BIN)/python -m verify.mutants
+
+bench: setup ## timings: tick engine against lockstep, cold start
+	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.cold_start
+
+docs: .venv/docs-ready ## build the documentation into site/, strictly
+	$(BIN)/mkdocs build --strict --quiet
+
+.venv/docs-ready: .venv/ready requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
+	touch $@
+
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links pyproject.toml
+
+lock: setup ## pin the newest versions that fit pyproject.toml
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(LOCK) --extra dev --output-file requirements.txt
+	$(LOCK) --extra docs --constraint requirements.txt --output-file requirements-docs.txt
+
+clean: ## remove what the other targets made
+	rm -rf .venv site demo

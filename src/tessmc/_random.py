@@ -1,0 +1,79 @@
+"""JAX's own Threefry streams, hashed without a loop.
+
+On CPU, JAX compiles the Threefry hash as a loop over its rounds, which in a program of many small draws
+costs as much as a cheap density. Written out in a line it is three times as fast and compiles sooner.
+The numbers are the same, bit for bit: a key may be switched over at any time.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jax.extend.random import define_prng_impl
+from jaxtyping import Array, UInt32
+
+from tessmc._types import Key
+
+Word = UInt32[Array, "..."]
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+
+
+def straight(keys: Key) -> Key:
+    """The same keys with the hash written out; keys of another generator are left as they are."""
+    config: Any = jax.config
+    is_threefry = str(jr.key_impl(keys)) == "threefry2x32" and config.jax_threefry_partitionable
+    return jr.wrap_key_data(jr.key_data(keys), impl=_STRAIGHT) if is_threefry else keys
+
+
+def threefry(key: UInt32[Array, "2"], high: Word, low: Word) -> tuple[Word, Word]:
+    """Threefry-2x32 with 20 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3")."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
+    high, low = high + schedule[0], low + schedule[1]
+    for group in range(5):
+        for distance in ROTATIONS[group % 2]:
+            high = high + low
+            low = high ^ ((low << distance) | (low >> (32 - distance)))
+        high = high + schedule[(group + 1) % 3]
+        low = low + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+    return high, low
+
+
+def _counts(shape: tuple[int, ...]) -> tuple[Word, Word]:
+    # One call never draws 2³² words, so the high word of the counter is zero.
+    low = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
+    return jnp.zeros_like(low), low
+
+
+def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> Word:
+    return jnp.stack(threefry(key, *_counts(shape)), axis=-1)
+
+
+def _fold_in(key: UInt32[Array, "2"], data: Array | int) -> Word:
+    low = jnp.asarray(data, jnp.uint32)
+    return jnp.stack(threefry(key, jnp.zeros_like(low), low))
+
+
+def _random_bits(key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]) -> Array:
+    high, low = threefry(key, *_counts(shape))
+    if bit_width == 64:
+        return (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
+    return (high ^ low).astype(jnp.dtype(f"uint{bit_width}"))
+
+
+def _seed(seed: Array) -> Word:
+    return jr.key_data(jr.key(seed, impl="threefry2x32"))
+
+
+_STRAIGHT = define_prng_impl(
+    key_shape=(2,),
+    seed=_seed,
+    split=_split,
+    random_bits=_random_bits,
+    fold_in=_fold_in,
+    name="tessmc_straight_threefry2x32",
+    tag="tsf",
+)

@@ -1,0 +1,78 @@
+"""Maps, densities and z-scores that several tests share."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from flowjax.bijections import AbstractBijection, Affine, Identity, TriangularAffine
+
+from tessmc.models import BananaMap
+from tessmc.transports import paper_coupling
+
+
+class Sinh(AbstractBijection):
+    """x = sinh(u): its Jacobian varies, so that a wrong log-determinant shows in the second moment."""
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+    cond_shape: None = eqx.field(default=None, static=True)
+
+    def transform_and_log_det(self, x, condition=None):
+        return jnp.sinh(x), jnp.sum(jnp.log(jnp.cosh(x)))
+
+    def inverse_and_log_det(self, y, condition=None):
+        return jnp.arcsinh(y), -jnp.sum(jnp.log1p(y**2)) / 2
+
+
+class WithoutLogDet(AbstractBijection):
+    """A planted bug: a map that forgets its log-determinant."""
+
+    bijection: AbstractBijection
+    shape: tuple[int, ...] = eqx.field(static=True)
+    cond_shape: None = eqx.field(default=None, static=True)
+
+    def transform_and_log_det(self, x, condition=None):
+        y, log_det = self.bijection.transform_and_log_det(x)
+        return y, 0 * log_det
+
+    def inverse_and_log_det(self, y, condition=None):
+        x, log_det = self.bijection.inverse_and_log_det(y)
+        return x, 0 * log_det
+
+
+def shaken(transport: AbstractBijection, seed: int = 7, scale: float = 0.3) -> AbstractBijection:
+    """A map away from the identity, as if it had been trained: every parameter moved at random."""
+    leaves, structure = jax.tree.flatten(eqx.filter(transport, eqx.is_inexact_array))
+    keys = jr.split(jr.key(seed), len(leaves))
+    moves = [scale * jr.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
+    return eqx.apply_updates(transport, structure.unflatten(moves))
+
+
+def all_transports() -> dict[str, AbstractBijection]:
+    """The family list: a new map is tested by joining it. Made anew, in the precision of the moment."""
+    key = jr.key(0)
+    return {
+        "identity": Identity((3,)),
+        "affine": Affine(jnp.array([1.0, -2.0, 0.5]), jnp.array([0.3, 2.0, 1.0])),
+        "triangular": TriangularAffine(jnp.ones(2), jnp.array([[2.0, 0.0], [-1.0, 0.5]])),
+        "sinh": Sinh((2,)),
+        "banana": BananaMap(),
+        "coupling_1d": shaken(paper_coupling(key, 1)),
+        "coupling_2d": shaken(paper_coupling(key, 2)),
+        "coupling_5d": shaken(paper_coupling(key, 5)),
+        "coupling_8d_wide": shaken(
+            paper_coupling(key, 8, num_layers=3, width=32, depth=1, activation=jnp.tanh), scale=0.1
+        ),
+    }
+
+
+TRANSPORTS = list(all_transports())
+
+
+def standard_normal(x):
+    return -jnp.sum(x**2) / 2
+
+
+def z_score(values, expected) -> float:
+    """How many standard errors the mean of independent values lies from what it should be."""
+    values = jnp.asarray(values, float)
+    return float((jnp.mean(values) - expected) / (jnp.std(values) / jnp.sqrt(values.size)))

@@ -1,0 +1,33 @@
+"""The written-out Threefry gives JAX's own numbers, bit for bit."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import pytest
+
+from tessmc._random import straight
+
+KEY = jr.key(123)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda key: jr.normal(key, (7, 3)),
+        lambda key: jr.uniform(key, (5,), minval=-2.0),
+        lambda key: jr.exponential(key),
+        lambda key: jr.bits(key, (9,), jnp.uint8),
+        lambda key: jr.key_data(jr.split(key, (3, 2))),
+        lambda key: jr.key_data(jr.fold_in(key, 2**31 + 5)),
+        lambda key: jr.normal(jr.split(jr.fold_in(key, 1))[1], (4,)),
+        lambda key: jax.vmap(lambda k: jr.normal(k, (3,)))(jr.split(key, 4)),
+    ],
+)
+def test_same_numbers_as_jax(draw, dtype):
+    del dtype  # the test runs with 64-bit numbers on and off
+    assert jnp.array_equal(draw(straight(KEY)), draw(KEY))
+
+
+def test_other_generators_are_left_alone():
+    key = jr.key(0, impl="rbg")
+    assert straight(key) is key

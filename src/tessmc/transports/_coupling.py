@@ -1,0 +1,133 @@
+"""Affine coupling, (7)-(8), and the map of Section 2.5."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flowjax.bijections import AbstractBijection, Chain
+from jaxtyping import Array, Float
+
+from tessmc._types import Key, Point
+
+
+class AffineCoupling(AbstractBijection):
+    """G or D of Section 2.5: one part of u is shifted and scaled by a network of the other part.
+
+    The first `split` coordinates are u^A, the rest u^B. G moves A given B, D moves B given A (`moves_first`
+    says which). Departs from the paper: the log scale ψ₁ is bounded, smoothly, by `max_log_scale`, since
+    e^ψ₁ of a network overflows far out in the tails.
+    """
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+    cond_shape: None = eqx.field(static=True)
+    split: int = eqx.field(static=True)
+    moves_first: bool = eqx.field(static=True)
+    max_log_scale: float = eqx.field(static=True)
+    network: eqx.nn.MLP
+
+    def __init__(
+        self,
+        key: Key,
+        dim: int,
+        *,
+        moves_first: bool,
+        width: int,
+        depth: int = 2,
+        activation: Callable[[Array], Array] = jax.nn.relu,
+        max_log_scale: float = 3.0,
+    ):
+        self.shape, self.cond_shape = (dim,), None
+        self.split = (dim + 1) // 2
+        self.moves_first = moves_first
+        self.max_log_scale = max_log_scale
+        num_moved = self.split if moves_first else dim - self.split
+        # With d = 1 nothing is left to condition on; the network then sees a constant.
+        self.network = _network(key, max(1, dim - num_moved), 2 * num_moved, width, depth, activation)
+
+    def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
+        moved, given = self._parts(x)
+        log_scale, shift = self._parameters(given)
+        return self._join(jnp.exp(log_scale) * moved + shift, given), jnp.sum(log_scale)
+
+    def inverse_and_log_det(self, y: Point, condition: None = None) -> tuple[Point, Array]:
+        moved, given = self._parts(y)
+        log_scale, shift = self._parameters(given)
+        return self._join((moved - shift) * jnp.exp(-log_scale), given), -jnp.sum(log_scale)
+
+    def _parameters(self, given: Float[Array, " given"]) -> tuple[Array, Array]:
+        """Ψ of (7): the log scales ψ₁ and the shifts ψ₂."""
+        given = given if given.size else jnp.zeros(1, given.dtype)
+        log_scale, shift = jnp.split(self.network(given), 2)
+        return self.max_log_scale * jnp.tanh(log_scale / self.max_log_scale), shift
+
+    def _parts(self, point: Point) -> tuple[Array, Array]:
+        first, second = point[: self.split], point[self.split :]
+        return (first, second) if self.moves_first else (second, first)
+
+    def _join(self, moved: Array, given: Array) -> Point:
+        return jnp.concatenate((moved, given) if self.moves_first else (given, moved))
+
+
+def paper_coupling(
+    key: Key,
+    dim: int,
+    num_layers: int = 2,
+    *,
+    width: int | None = None,
+    depth: int = 2,
+    activation: Callable[[Array], Array] = jax.nn.relu,
+    max_log_scale: float = 3.0,
+) -> AbstractBijection:
+    """The map of Section 2.5, T = Dₙ∘Gₙ∘…∘D₁∘G₁, at the identity.
+
+    Args:
+        key: for the first weights of the networks.
+        dim: d, at least 1.
+        num_layers: n, the number of pairs of couplings.
+        width: of the hidden layers; d if not given, as in Section 4.
+        depth: the number of hidden layers.
+        activation: of the hidden layers; the paper does not say, its code has relu.
+        max_log_scale: the bound on |ψ₁|.
+
+    """
+    if dim < 1 or num_layers < 1:
+        raise ValueError(f"a coupling map needs dim and num_layers of at least 1, got {dim} and {num_layers}")
+
+    layers = [
+        AffineCoupling(
+            key_layer,
+            dim,
+            moves_first=moves_first,
+            width=width or dim,
+            depth=depth,
+            activation=activation,
+            max_log_scale=max_log_scale,
+        )
+        for key_layer, moves_first in zip(jr.split(key, 2 * num_layers), num_layers * (True, False), strict=True)
+        if moves_first or dim > 1
+    ]
+    return Chain(layers)
+
+
+def _network(
+    key: Key, num_inputs: int, num_outputs: int, width: int, depth: int, activation: Callable[[Array], Array]
+) -> eqx.nn.MLP:
+    """A dense network whose last layer is zero, so that a coupling made of it is the identity.
+
+    Weights have Equinox's own law, U(-1/√n, 1/√n) for n inputs. They are drawn in NumPy: building a network
+    op by op, or compiling its construction, takes longer than training it.
+    """
+    rng = np.random.default_rng(np.asarray(jr.key_data(key)))
+    sizes = [num_inputs, *depth * [width], num_outputs]
+    drawn = []
+    for layer, (before, after) in enumerate(pairwise(sizes)):
+        bound = 0 if layer == depth else 1 / np.sqrt(before)
+        drawn += [jnp.asarray(rng.uniform(-bound, bound, shape), float) for shape in ((after, before), (after,))]
+    skeleton = eqx.filter_eval_shape(eqx.nn.MLP, num_inputs, num_outputs, width, depth, activation, key=key)
+    return eqx.tree_at(
+        lambda net: [part for layer in net.layers for part in (layer.weight, layer.bias)], skeleton, drawn
+    )

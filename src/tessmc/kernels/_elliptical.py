@@ -1,0 +1,52 @@
+"""Algorithm 3: the elliptical slice sampler of Murray, Adams and MacKay (2010)."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, ArrayLike, Float
+
+from tessmc._types import Point, Scalar
+from tessmc.kernels._arc import ChainState
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, log_normal
+
+
+class EllipticalSlice(AbstractSliceKernel):
+    """Algorithm 3: posteriors L(x) N(x; mean, covariance) with a Gaussian prior.
+
+    The arc lives in the reference space u of x = mean + C u, where C Cᵀ is the covariance and the prior
+    is N(0, I), "shift and scale x if non-standard" (Section 2.1).
+    """
+
+    log_likelihood: Callable[[Point], Scalar]
+    mean: Point
+    cholesky: Float[Array, "dim dim"]
+    max_tries: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[Point], Scalar],
+        mean: ArrayLike,
+        covariance: ArrayLike,
+        max_tries: int = MAX_TRIES,
+    ):
+        """Args: a log likelihood, the prior's mean (dim,) and its covariance (dim, dim)."""
+        mean, covariance = jnp.asarray(mean, float), jnp.asarray(covariance, float)
+        if mean.ndim != 1 or covariance.shape != 2 * mean.shape:
+            raise ValueError(
+                f"a prior mean of shape {mean.shape} and a covariance of shape {covariance.shape} do not fit; "
+                "pass shapes (dim,) and (dim, dim)"
+            )
+        self.log_likelihood = log_likelihood
+        self.mean = mean
+        self.cholesky = jnp.linalg.cholesky(covariance)
+        self.max_tries = max_tries
+
+    def evaluate(self, reference: Point) -> ChainState:
+        position = self.mean + self.cholesky @ reference
+        log_likelihood = self.log_likelihood(position)
+        return ChainState(reference, position, log_likelihood + log_normal(reference), log_likelihood)
+
+    def pull(self, position: Point) -> Point:
+        return solve_triangular(self.cholesky, position - self.mean, lower=True)

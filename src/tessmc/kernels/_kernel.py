@@ -1,0 +1,84 @@
+"""One transition of one chain, for every kernel whose moves are arcs."""
+
+from abc import abstractmethod
+from typing import NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from tessmc._types import Count, Key, Point, Scalar, Truth
+from tessmc.kernels._arc import Arc, ChainState, ask, begin, tell
+
+T = TypeVar("T")
+
+# A try shrinks the bracket by a third and more on average: a hundred reach below the spacing of floats.
+MAX_TRIES = 100
+
+
+class StepInfo(NamedTuple):
+    """What one transition cost and met.
+
+    Attributes:
+        num_tries: density evaluations, the accepted one included.
+        num_nan: tries at which the log ratio was NaN; they are outside the slice.
+        num_infinite: tries at which it was +inf, which no density is; they are outside too.
+        is_stuck: the bound on tries was reached and the chain stayed where it was.
+
+    """
+
+    num_tries: Count
+    num_nan: Count
+    num_infinite: Count
+    is_stuck: Truth
+
+
+class AbstractSliceKernel(eqx.Module):
+    """A kernel that moves along arcs in a reference space, where momenta are N(0, I)."""
+
+    max_tries: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def evaluate(self, reference: Point) -> ChainState:
+        """Push a reference point and pay for the target there: one density evaluation."""
+
+    @abstractmethod
+    def pull(self, position: Point) -> Point:
+        """The reference point of a position."""
+
+    def __hash__(self) -> int:
+        # Arrays have no hash, but `jax.jit(kernel.step)` asks for one: a kernel is known by its identity.
+        return id(self)
+
+    def init(self, position: Point) -> ChainState:
+        """The state of a chain that starts at `position`: one density evaluation."""
+        return self.evaluate(self.pull(position))
+
+    def step(self, key: Key, state: ChainState) -> tuple[ChainState, StepInfo]:
+        """Move a chain once: Algorithm 1, or Algorithm 3, from its first line to its last."""
+
+        def is_searching(carry: tuple[Truth, Arc, ChainState]) -> Truth:
+            is_inside, arc, _ = carry
+            return ~is_inside & (arc.num_tries < self.max_tries)
+
+        def search(carry: tuple[Truth, Arc, ChainState]) -> tuple[Truth, Arc, ChainState]:
+            _, arc, _ = carry
+            tried = self.evaluate(ask(arc))
+            return *tell(arc, tried.log_ratio), tried
+
+        start = (jnp.bool(False), begin(key, state), state)
+        is_inside, arc, tried = lax.while_loop(is_searching, search, start)
+        info = StepInfo(arc.num_tries, arc.num_nan, arc.num_infinite, ~is_inside)
+        # Staying at the bound is reversible: a move and its reverse take the same number of tries.
+        return choose(is_inside, tried, state), info
+
+
+def choose(condition: Truth, if_true: T, if_false: T) -> T:
+    """`jnp.where` over all leaves of two like trees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), if_true, if_false)
+
+
+def log_normal(reference: Point) -> Scalar:
+    """Log φ(u) up to its constant."""
+    return -jnp.sum(reference**2) / 2

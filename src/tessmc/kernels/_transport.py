@@ -1,0 +1,46 @@
+"""Algorithm 1: the transport elliptical slice sampler."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+from flowjax.bijections import AbstractBijection
+
+from tessmc._types import Point, Scalar
+from tessmc.kernels._arc import ChainState
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, log_normal
+
+
+class TransportEllipticalSlice(AbstractSliceKernel):
+    """Algorithm 1: any density π, moved in the reference space of a transport map T.
+
+    Args:
+        log_density: log π up to a constant, of a vector (dim,).
+        transport: T, a FlowJAX bijection of shape (dim,) that pushes u to x.
+        max_tries: the bound on density evaluations in one transition.
+
+    """
+
+    log_density: Callable[[Point], Scalar]
+    transport: AbstractBijection
+    max_tries: int = eqx.field(static=True)
+
+    def __init__(
+        self, log_density: Callable[[Point], Scalar], transport: AbstractBijection, max_tries: int = MAX_TRIES
+    ):
+        self.log_density = log_density
+        self.transport = transport
+        self.max_tries = max_tries
+
+    def evaluate(self, reference: Point) -> ChainState:
+        """Log π̂(u) = log π(T(u)) + log |det ∇T(u)| (2), and r(u) = log π̂(u) - log φ(u)."""
+        position, log_det = self.transport.transform_and_log_det(reference)
+        log_density = self.log_density(position)
+        log_ratio = log_density + log_det - log_normal(reference)
+        # A map or a density in another precision does not change that of the chain.
+        return jax.tree.map(
+            lambda value: value.astype(reference.dtype), ChainState(reference, position, log_density, log_ratio)
+        )
+
+    def pull(self, position: Point) -> Point:
+        return self.transport.inverse(position)

@@ -1,0 +1,194 @@
+"""From compiled ticks to arrays of draws: the host's side of the tick engine."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tessmc._errors import DensityError
+from tessmc._random import straight
+from tessmc._types import Key, Points
+from tessmc.engines._ticks import Chain, Record, advance, tape_length
+from tessmc.kernels import AbstractSliceKernel, Arc, ChainState
+
+logger = logging.getLogger(__name__)
+
+# Long enough to hide the cost of a call, short enough for a progress bar and an interrupt.
+CHUNK_SECONDS = 0.2
+MAX_ROUNDS = 100
+
+# A point in the user's own words.
+Describe = Callable[[Any], str]
+
+
+class Draws(NamedTuple):
+    """Draws of all chains, axes (chain, draw, ...), in host memory."""
+
+    position: np.ndarray
+    log_density: np.ndarray
+    log_ratio: np.ndarray
+    num_tries: np.ndarray
+    num_nan: np.ndarray
+    is_stuck: np.ndarray
+
+
+def place_chains(key: Key, references: Points) -> Chain:
+    """Chains at their first reference points; chain i has its stream from the key folded with i."""
+    num_chains, dim = references.shape
+    keys = _fold_in_all(straight(key), jnp.arange(num_chains))
+    # Nothing here is read before the first tick: NumPy makes it without compiling anything.
+    points, values = (jnp.asarray(np.zeros(shape, references.dtype)) for shape in ((num_chains, dim), num_chains))
+    counts, no = (jnp.asarray(np.zeros(num_chains, kind)) for kind in (np.int32, bool))
+    state = ChainState(references, points, values, values)
+    arc = Arc(keys, points, points, values, values, values, values, counts, counts, counts)
+    return Chain(keys, state, arc, no, counts, counts)
+
+
+_fold_in_all = jax.jit(jax.vmap(jr.fold_in, in_axes=(None, 0)))
+
+
+def move_chains(chains: Chain, references: Points) -> Chain:
+    """The same chains, put at other reference points; their densities there are asked for anew."""
+    is_placed = jnp.asarray(np.zeros(len(references), bool))
+    return chains._replace(state=chains.state._replace(reference=references), is_placed=is_placed)
+
+
+def count_evaluations(chains: Chain) -> int:
+    """Density evaluations of all chains so far."""
+    return int(np.asarray(chains.num_evaluations).sum(dtype=np.int64))
+
+
+def finished(chains: Chain) -> int:
+    """Transitions that every chain has made, -1 if some chain's own density is still unknown."""
+    return int(np.asarray(chains.iteration).min()) if np.asarray(chains.is_placed).all() else -1
+
+
+def march(
+    kernel: AbstractSliceKernel,
+    chains: Chain,
+    until: int,
+    describe: Describe = str,
+    hear: Callable[[Chain, Record], None] = lambda *_: None,
+) -> Chain:
+    """Advance until every chain has made `until` transitions, in chunks of about `CHUNK_SECONDS`.
+
+    Args:
+        kernel: one transition.
+        chains: where they are now.
+        until: transitions since the chains were placed.
+        describe: a position in the user's words, for errors.
+        hear: gets the chains and the tape after every chunk.
+
+    Raises:
+        DensityError: a log density was +inf.
+    """
+    longest = tape_length(*chains.state.reference.shape)
+    num_ticks = min(16, longest)
+    while finished(chains) < until:
+        began = time.perf_counter()
+        chains, tape = advance(kernel, chains, jnp.int32(until), jnp.int32(num_ticks))
+        tape = jax.device_get(tape)
+        refuse_infinite(tape, describe)
+        hear(chains, tape)
+        seconds_a_tick = (time.perf_counter() - began) / num_ticks
+        num_ticks = int(np.clip(CHUNK_SECONDS / seconds_a_tick, 1, min(longest, 4 * num_ticks)))
+    return chains
+
+
+def place_all(kernel: AbstractSliceKernel, chains: Chain, describe: Describe = str) -> Chain:
+    """Pay for the points at which the chains stand, where that has not been done."""
+    return march(kernel, chains, int(np.asarray(chains.iteration).min()), describe)
+
+
+def collect(
+    kernel: AbstractSliceKernel,
+    chains: Chain,
+    num_draws: int,
+    watch: Callable[[int], None] = lambda _: None,
+    describe: Describe = str,
+) -> tuple[Chain, Draws]:
+    """Make `num_draws` draws with every chain; `watch` hears how many the slowest has made."""
+    first = int(np.asarray(chains.iteration)[0])
+    num_chains, dim = chains.state.position.shape
+    dtype = chains.state.position.dtype
+    draws = Draws(
+        np.empty((num_chains, num_draws, dim), dtype),
+        *(np.empty((num_chains, num_draws), kind) for kind in (dtype, dtype, np.int32, np.int32, bool)),
+    )
+
+    def store(chains: Chain, tape: Record) -> None:
+        ticks, owners = np.nonzero(tape.is_draw)
+        slots = np.asarray(tape.iteration)[ticks, owners] - first
+        for name in Draws._fields:
+            getattr(draws, name)[owners, slots] = getattr(tape, name)[ticks, owners]
+        watch(finished(chains) - first)
+
+    return march(kernel, chains, first + num_draws, describe, store), draws
+
+
+def settle(
+    kernel: AbstractSliceKernel,
+    chains: Chain,
+    refill: Callable[[int], Points],
+    describe: Describe = str,
+) -> Chain:
+    """Pay for the chains' points; those that lie outside the support are drawn anew, a bounded number of times.
+
+    Args:
+        kernel: one transition.
+        chains: where they are to begin.
+        refill: reference points for all chains, of which those of bad chains are taken; its argument
+            counts the rounds.
+        describe: a position in the user's words, for errors.
+
+    Raises:
+        DensityError: some chain found no point of finite density.
+
+    """
+    for count in range(MAX_ROUNDS):
+        chains = place_all(kernel, chains, describe)
+        is_bad = ~np.isfinite(np.asarray(chains.state.log_ratio))
+        if not is_bad.any():
+            return chains
+        logger.info("%d of %d chains stand outside the support; drawing their points anew", is_bad.sum(), len(is_bad))
+        if count + 1 < MAX_ROUNDS:
+            references = jnp.where(is_bad[:, None], refill(count), chains.state.reference)
+            chains = move_chains(chains, references)._replace(is_placed=jnp.asarray(~is_bad))
+    chain = int(np.argmax(is_bad))
+    raise DensityError(
+        f"chain {chain} found no start: the log density is {chains.state.log_density[chain]} at "
+        f"{describe(chains.state.position[chain])}, the last of {MAX_ROUNDS} points tried. Pass `init` with points "
+        "of finite density, or check the density and its support"
+    )
+
+
+def refuse_infinite(tape: Record, describe: Describe) -> None:
+    """+inf is no log density: a chain would never leave such a point."""
+    is_infinite = tape.is_try & (tape.log_density == np.inf)
+    if is_infinite.any():
+        tick, chain = np.argwhere(is_infinite)[0]
+        raise DensityError(
+            f"the log density is +inf at {describe(tape.position[tick, chain])} (chain {chain}); a density is "
+            "finite: bound it, or return -inf where the position is impossible"
+        )
+
+
+def rounding_noise(kernel: AbstractSliceKernel, chains: Chain) -> float:
+    """How far the log ratio moves, in nats, where the reference point moves by its own rounding.
+
+    A slice lies one unit of log density below its chain on average: noise of that size decides in its place
+    which points are inside. The median over the chains; one density evaluation each.
+    """
+    spacing = float(jnp.finfo(chains.state.reference.dtype).eps)
+    reference = np.asarray(chains.state.reference)
+    signs = np.random.default_rng(0).choice([-4, 4], reference.shape)
+    moved = move_chains(chains, jnp.asarray((reference * (1 + signs * spacing)).astype(reference.dtype)))
+    moved_state = place_all(kernel, moved).state
+    change = np.abs(np.asarray(moved_state.log_ratio) - np.asarray(chains.state.log_ratio))
+    resolution = spacing * np.abs(np.asarray(chains.state.log_density))
+    return float(np.median(np.maximum(np.nan_to_num(change), resolution)))

@@ -1,0 +1,133 @@
+"""The tick engine: all chains in one compiled loop, one density evaluation a chain and tick.
+
+A chain that accepts begins its next ellipse at once instead of waiting for the slowest; each chain
+stops at its own number of draws, because stopping at a total count would favour what is found fast.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jax import lax
+from jaxtyping import Array, Bool
+
+from tessmc._types import Count, Key, Point, Scalar, Truth
+from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, ask, begin, choose, tell
+
+MAX_TICKS = 256
+MAX_TAPE_VALUES = 2**22
+
+
+class Chain(NamedTuple):
+    """A chain on its way: the last draw, the arc it searches now, and where in its life it is.
+
+    Attributes:
+        is_placed: False until the density at the chain's own point has been paid for.
+        iteration: transitions finished, over warm-up and sampling; it names the random stream.
+
+    """
+
+    key: Key
+    state: ChainState
+    arc: Arc
+    is_placed: Truth
+    iteration: Count
+    num_evaluations: Count
+
+
+class Record(NamedTuple):
+    """What a chain did in one tick: the point it tried, or, at a draw, the point it now stands at."""
+
+    position: Point
+    log_density: Scalar
+    log_ratio: Scalar
+    iteration: Count
+    num_tries: Count
+    num_nan: Count
+    is_try: Truth
+    is_draw: Truth
+    is_stuck: Truth
+
+
+def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Chain, Record]:
+    """Try one angle, or pay for the chain's own point if that is still to be done."""
+    busy = is_busy(chain, until)
+    tried = kernel.evaluate(jnp.where(chain.is_placed, ask(chain.arc), chain.state.reference))
+    is_inside, arc = tell(chain.arc, tried.log_ratio)
+    is_stuck = chain.is_placed & ~is_inside & (arc.num_tries >= kernel.max_tries)
+    is_draw = busy & chain.is_placed & (is_inside | is_stuck)
+    # At a draw the record is of the point where the chain now stands, at another try of the point tried.
+    shown = choose(is_stuck & (tried.log_density < jnp.inf), chain.state, tried)
+    record = Record(
+        position=shown.position,
+        log_density=shown.log_density,
+        log_ratio=shown.log_ratio,
+        iteration=chain.iteration,
+        num_tries=arc.num_tries,
+        num_nan=arc.num_nan,
+        is_try=busy,
+        is_draw=is_draw,
+        is_stuck=is_draw & is_stuck,
+    )
+    moved = chain._replace(
+        state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state),
+        arc=choose(busy, arc, chain.arc),
+        iteration=chain.iteration + is_draw,
+        num_evaluations=chain.num_evaluations + busy,
+    )
+    return moved, record
+
+
+def is_busy(chain: Chain, until: Count) -> Bool[Array, "..."]:
+    """Whether a chain, or each of many, still has a value to ask for."""
+    return ~chain.is_placed | (chain.iteration < until)
+
+
+def renew(chain: Chain, is_done: Truth) -> Chain:
+    """Begin the next ellipse of a chain whose arc has ended."""
+    arc = begin(jr.fold_in(chain.key, chain.iteration), chain.state)
+    return chain._replace(arc=choose(is_done, arc, chain.arc), is_placed=chain.is_placed | is_done)
+
+
+def tick(kernel: AbstractSliceKernel, until: Count, chains: Chain) -> tuple[Chain, Record]:
+    """One density evaluation for every chain that still has a value to ask for."""
+    moved, record = jax.vmap(partial(attempt, kernel, until))(chains)
+    is_done = record.is_draw | ~chains.is_placed
+    # With few chains most ticks end no arc, and the momenta of the next one need not be drawn.
+    return lax.cond(jnp.any(is_done), jax.vmap(renew), lambda chain, _: chain, moved, is_done), record
+
+
+@eqx.filter_jit
+def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks: Count) -> tuple[Chain, Record]:
+    """Run until every chain has made `until` transitions, for `num_ticks` ticks or a full tape at most.
+
+    The numbers of draws and ticks are arguments of the program, not part of it, and a chain's arc is
+    carried from call to call: neither what is compiled nor what is drawn depends on the chunks.
+
+    Returns:
+        The chains, and the tape: records with leading axes (tick, chain), zeros where no tick was run.
+
+    """
+    length = tape_length(*chains.state.reference.shape)
+    row = jax.eval_shape(partial(tick, kernel, until), chains)[1]
+    tape = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), row)
+
+    def is_running(carry: tuple[Count, Chain, Record]) -> Truth:
+        count, chains, _ = carry
+        return (count < jnp.minimum(num_ticks, length)) & jnp.any(is_busy(chains, until))
+
+    def run(carry: tuple[Count, Chain, Record]) -> tuple[Count, Chain, Record]:
+        count, chains, tape = carry
+        chains, record = tick(kernel, until, chains)
+        return count + 1, chains, jax.tree.map(lambda rows, row: rows.at[count].set(row), tape, record)
+
+    _, chains, tape = lax.while_loop(is_running, run, (jnp.int32(0), chains, tape))
+    return chains, tape
+
+
+def tape_length(num_chains: int, dim: int) -> int:
+    """Ticks that one call records: many where they are small, few where they would fill memory."""
+    return max(16, min(MAX_TICKS, MAX_TAPE_VALUES // (num_chains * dim)))

@@ -1,0 +1,17 @@
+"""Learning T from draws."""
+
+from tessmc.adaptation._fit import Decay, FitState, begin_fit, fit
+from tessmc.adaptation._objectives import kl_from_reference, kl_from_target
+from tessmc.adaptation._warmup import Warmup, WarmupResult, WarmupTask
+
+__all__ = [
+    "Decay",
+    "FitState",
+    "Warmup",
+    "WarmupResult",
+    "WarmupTask",
+    "begin_fit",
+    "fit",
+    "kl_from_reference",
+    "kl_from_target",
+]

@@ -1,0 +1,187 @@
+"""`sample`: warm up, draw, judge."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flowjax.bijections import AbstractBijection
+from jaxtyping import PyTree
+
+from tessmc._clock import Clock
+from tessmc._types import Key, Scalar
+from tessmc.adaptation import Warmup, WarmupResult, WarmupTask
+from tessmc.engines import Draws, collect, count_evaluations, rounding_noise
+from tessmc.sampling._progress import progress_bar
+from tessmc.sampling._result import Result
+from tessmc.targets import AbstractTarget, Target
+
+MAX_NOISE = 0.5
+
+
+def sample(
+    target: Callable[..., Scalar] | AbstractTarget,
+    *,
+    like: PyTree[Any] = None,
+    init: PyTree[Any] = None,
+    support: PyTree[Any] = None,
+    num_chains: int = 128,
+    num_warmup: int = 400,
+    num_samples: int = 100,
+    seed: int | Key = 0,
+    transport: AbstractBijection | None = None,
+    warmup: Warmup | None = None,
+    progress: bool = True,
+) -> Result:
+    """Draw from a density known up to a constant, with Adaptive TESS (Algorithm 2).
+
+    Args:
+        target: a JAX log density of an array or a pytree, up to a constant; or a `tessmc.Target`.
+        like: one example position: an array, a pytree, or an int for a flat vector.
+        init: where the chains start, in the support, with a leading chain axis; by default N(0, I) in the
+            unconstrained space, pushed through the first map.
+        support: a NumPyro constraint, or a pytree of them matching `like`.
+        num_chains: k, the chains that run side by side.
+        num_warmup: h, transitions of each chain that are used to learn the map. With 0 the map is used as it is.
+        num_samples: N, draws of each chain.
+        seed: an int from 0 to 2³² - 1, or a JAX key. The same seed gives the same draws.
+        transport: the map to start from, a FlowJAX bijection of shape (dim,).
+        warmup: how the map is learned, `Warmup.paper(...)`.
+        progress: show a bar if standard error is a terminal.
+
+    Raises:
+        DensityError: the log density is +inf at some point, or a chain finds no point of finite density.
+        TypeError, ValueError: an argument does not fit; nothing has been compiled then.
+
+    """
+    clock = Clock()
+    _check_count("num_chains", num_chains, 1)
+    _check_count("num_warmup", num_warmup, 0)
+    _check_count("num_samples", num_samples, 1)
+    target = _as_target(target, like, init, support)
+    _check_transport(transport, target.dim)
+    warmup = _as_warmup(warmup)
+    key = _as_key(seed)
+    start = None if init is None else target.check_init(init, num_chains)
+    with progress_bar(progress) as bar:
+        bar.phase("compiling")
+        if start is not None:
+            start = jax.jit(jax.vmap(target.unconstrain))(start)
+        watch = partial(bar.step, "warm-up", num_warmup)
+        warmed = warmup.run(WarmupTask(target, transport, start, key, num_chains, num_warmup, clock, watch))
+        noise = rounding_noise(warmed.kernel, warmed.chains)
+        watch = partial(bar.step, "sampling", num_samples)
+        with clock.time("sampling"):
+            chains, draws = collect(warmed.kernel, warmed.chains, num_samples, watch, target.describe)
+    num_evaluations = {
+        **warmed.num_evaluations,
+        "check": num_chains,
+        "sampling": count_evaluations(chains) - count_evaluations(warmed.chains),
+    }
+    return _result(target, warmed, draws, num_evaluations, _troubles(draws, noise), clock)
+
+
+def _result(
+    target: AbstractTarget,
+    warmed: WarmupResult,
+    draws: Draws,
+    num_evaluations: dict[str, int],
+    troubles: list[str],
+    clock: Clock,
+) -> Result:
+    for trouble in troubles:
+        warnings.warn(trouble, stacklevel=3)
+    posterior = jax.jit(jax.vmap(jax.vmap(target.constrain)))(draws.position)
+    return Result(
+        posterior={name: np.asarray(values) for name, values in posterior.items()},
+        unconstrained=draws.position,
+        stats={
+            "log_density": draws.log_density,
+            "log_ratio": draws.log_ratio,
+            "num_evaluations": draws.num_tries,
+            "num_nan": draws.num_nan,
+            "is_stuck": draws.is_stuck,
+        },
+        num_evaluations_by_phase=num_evaluations,
+        transport=warmed.kernel.transport,
+        warmup_history=warmed.history,
+        timings=clock.seconds(),
+        troubles=troubles,
+    )
+
+
+def _troubles(draws: Draws, noise: float) -> list[str]:
+    """What a user should know before trusting the draws, a sentence each."""
+    troubles = []
+    if noise > MAX_NOISE:
+        troubles.append(
+            f"in {draws.position.dtype} the log density is only known to about {noise:.1f} nats, as much as a slice is "
+            "high: set jax.config.update('jax_enable_x64', True), or subtract a constant from the log density"
+        )
+    if draws.is_stuck.any():
+        troubles.append(
+            f"{draws.is_stuck.sum()} of {draws.is_stuck.size} draws repeat the one before, because no point inside the "
+            "slice was found within the bound on tries; the density may be discontinuous, or the map far off"
+        )
+    if draws.num_nan.any():
+        troubles.append(
+            f"the log density was NaN at {draws.num_nan.sum()} of {draws.num_tries.sum()} points tried; they count as "
+            "impossible. Return -inf there if that is meant"
+        )
+    return troubles
+
+
+def _check_count(name: str, count: int, least: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"`{name}` should be an int, but is {count!r}")
+    if count < least:
+        raise ValueError(f"`{name}` should be at least {least}, but is {count}")
+
+
+def _as_target(target: Any, like: PyTree[Any], init: PyTree[Any], support: PyTree[Any]) -> AbstractTarget:
+    if isinstance(target, AbstractTarget):
+        if like is not None or support is not None:
+            raise ValueError("a Target knows its shapes and supports; leave out `like` and `support`")
+        return target
+    if like is None and init is not None:
+        like = jax.tree.map(lambda leaf: np.asarray(leaf)[0], init)
+    if like is None and callable(target):
+        raise ValueError("the shape of a position is not known; pass `like`, an example position or a dimension")
+    return Target(target, like, support=support)
+
+
+def _as_warmup(warmup: Any) -> Warmup:
+    if warmup is None:
+        return Warmup.paper()
+    if not isinstance(warmup, Warmup):
+        raise TypeError(f"`warmup` should be made by tessmc.Warmup.paper(...), but is {warmup!r}")
+    return warmup
+
+
+def _check_transport(transport: Any, dim: int) -> None:
+    if transport is None:
+        return
+    if not isinstance(transport, AbstractBijection):
+        raise TypeError(f"`transport` should be a FlowJAX bijection, but is a {type(transport).__name__}")
+    if transport.shape != (dim,) or transport.cond_shape is not None:
+        raise ValueError(
+            f"`transport` should have shape ({dim},) and no condition, but has shape {transport.shape} and "
+            f"condition {transport.cond_shape}; the target has {dim} unconstrained dimensions"
+        )
+
+
+def _as_key(seed: Any) -> Key:
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        # Without 64-bit integers JAX would cut a larger seed, silently, to one that may be in use already.
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"`seed` should lie between 0 and 2³² - 1, but is {seed}")
+        return jr.key(int(seed))
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
+        return seed
+    if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
+        return jr.wrap_key_data(jnp.asarray(seed))
+    raise TypeError(f"`seed` should be an int or one JAX key, such as jax.random.key(0), but is {seed!r}")

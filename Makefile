@@ -37,7 +37,7 @@ bench: setup ## timings: tick engine against lockstep, cold start
 	$(BIN)/python -m benchmarks.cold_start
 
 docs: .venv/docs-ready ## build the documentation into site/, strictly
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .venv/docs-ready: .venv/ready requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt

@@ -28,6 +28,14 @@ def test_same_numbers_as_jax(draw, dtype):
     assert jnp.array_equal(draw(straight(KEY)), draw(KEY))
 
 
-def test_other_generators_are_left_alone():
-    key = jr.key(0, impl="rbg")
+def test_a_straight_key_stays_as_it_is():
+    key = straight(KEY)
     assert straight(key) is key
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_streams_of_other_generators_are_as_good(impl):
+    """JAX's `rbg` would give all chains of a `vmap` the numbers of the first."""
+    keys = jax.vmap(jr.fold_in, in_axes=(None, 0))(straight(jr.key(0, impl=impl)), jnp.arange(100))
+    assert len(jnp.unique(jax.vmap(jr.uniform)(keys))) == 100
+    assert not jnp.array_equal(jr.key_data(keys), jr.key_data(jr.split(straight(jr.key(1, impl=impl)), 100)))

@@ -22,11 +22,19 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 
 
-def straight(keys: Key) -> Key:
-    """The same keys with the hash written out; keys of another generator are left as they are."""
+def straight(key: Key) -> Key:
+    """The same key with the hash written out; the key of another generator seeds a Threefry key.
+
+    Other generators would not do for many chains: under `vmap`, JAX's `rbg` draws for all from the first key.
+    """
+    if jr.key_impl(key) == _STRAIGHT:
+        return key
+    if str(jr.key_impl(key)) != "threefry2x32":
+        key = jr.wrap_key_data(jr.bits(key, (2,), jnp.uint32), impl="threefry2x32")
     config: Any = jax.config
-    is_threefry = str(jr.key_impl(keys)) == "threefry2x32" and config.jax_threefry_partitionable
-    return jr.wrap_key_data(jr.key_data(keys), impl=_STRAIGHT) if is_threefry else keys
+    # Without this flag Threefry numbers its words differently; JAX means to remove it.
+    is_same = getattr(config, "jax_threefry_partitionable", True)
+    return jr.wrap_key_data(jr.key_data(key), impl=_STRAIGHT) if is_same else key
 
 
 def threefry(key: UInt32[Array, "2"], high: Word, low: Word) -> tuple[Word, Word]:

@@ -75,8 +75,7 @@ def test_fits_in_parts_are_one_fit():
     parts = begin_fit(paper_coupling(jr.key(0), 2))
     for num_steps in (10, 0, 20):
         parts = fit(from_target, parts, jr.key(2), positions, SCHEDULE, jnp.int32(num_steps))
-    leaves = zip(jax.tree.leaves(eqx.filter((whole, parts), eqx.is_array)), strict=True)
-    assert len(list(leaves)) > 10
+    assert not eqx.tree_equal(whole.transport, begin_fit(paper_coupling(jr.key(0), 2)).transport)
     assert eqx.tree_equal(whole, parts)
 
 

@@ -17,7 +17,7 @@ from tessmc.models import banana
 
 
 def task(target, num_warmup, *, transport=None, start=None, num_chains=16):
-    return WarmupTask(target, transport, start, jr.key(3), num_chains, num_warmup, Clock(), lambda _: None)
+    return WarmupTask(target, transport, start, jr.key(3), num_chains, num_warmup, Clock(), lambda *_: None)
 
 
 def _from_target(transport, key, positions):
@@ -32,7 +32,7 @@ def test_epochs_are_those_of_algorithm_2():
     before = warmup.run(start)
     after = warmup.run(start._replace(num_warmup=3))
 
-    key_fit = jr.split(start.key, 5)[4]
+    key_fit = jr.split(start.key, 6)[4]
     state = begin_fit(before.kernel.transport)
     kernel, u = before.kernel, before.chains.state.reference
     keys = before.chains.key
@@ -97,11 +97,33 @@ def test_given_positions_are_where_the_chains_begin():
 def test_skipped_steps_are_in_the_history():
     target = Target(lambda x: jnp.where(x[0] > 0, -jnp.sum(x**2), -jnp.inf), 2)  # (6) is infinite at the start
     warmed = Warmup.paper(num_initial_steps=3).run(task(target, 4))
-    assert warmed.history[-1]["num_skipped"] == 0
+    assert [entry["num_skipped"] for entry in warmed.history] == [3, 0, 0, 0, 0]
     assert np.all(np.isfinite(warmed.chains.state.log_ratio))
 
 
-@pytest.mark.parametrize("setting", [{"num_layers": 0}, {"num_steps": -1}, {"num_initial_draws": 0}, {"depth": -1}])
+def test_a_density_that_cannot_be_differentiated_needs_no_first_fit():
+    target = Target(lambda x: jax.lax.while_loop(lambda v: v > 0, lambda v: v - 1.0, jnp.sum(x**2)) - jnp.sum(x**2), 2)
+    with pytest.raises(TypeError, match="leave that fit out"):
+        Warmup.paper().run(task(target, 2))
+    warmed = Warmup.paper(num_initial_steps=0).run(task(target, 2))
+    assert len(warmed.history) == 2
+
+
+def test_restarts_with_one_given_position_are_other_points():
+    target = Target(lambda x: jnp.where(x[0] > 0.1, -x[0], -jnp.inf), 1)
+    warmed = Warmup.paper().run(task(target, 0, start=jnp.zeros((3, 1)), num_chains=3))
+    assert np.all(np.asarray(warmed.chains.state.position) > 0.1)
+
+
+@pytest.mark.parametrize("setting", [{"learning_rate": 0.0}, {"learning_rate": float("nan")}, {"decay": 2.0}])
+def test_learning_rates_that_make_no_sense_are_refused(setting):
+    with pytest.raises(ValueError, match="learning_rate above 0"):
+        Warmup.paper(**setting)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"width": 0}, {"num_layers": 0}, {"num_steps": -1}, {"num_initial_draws": 0}, {"depth": -1}]
+)
 def test_settings_that_make_no_sense_are_refused(setting):
     with pytest.raises(ValueError, match=f"`{next(iter(setting))}` of Warmup.paper should be at least"):
         Warmup.paper(**setting)

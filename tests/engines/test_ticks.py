@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flowjax.bijections import Affine, Identity
 
-from helpers import Sinh, shaken
+from helpers import shaken
 from tessmc import DensityError
 from tessmc.engines import advance, collect, count_evaluations, march, place_chains, settle
 from tessmc.kernels import TransportEllipticalSlice
@@ -137,6 +137,15 @@ def test_stuck_chains_stay_and_are_counted():
     assert np.all(draws.log_density == 0)
 
 
+def test_stuck_chains_do_not_show_a_nan_they_tried():
+    kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] == 1, 0.0, jnp.nan), Identity((1,)), max_tries=5)
+    draws = engine(kernel, jnp.ones((3, 1)), 4)
+    assert np.all(draws.is_stuck)
+    assert np.all(draws.position == 1)
+    assert np.all(draws.log_density == 0)
+    assert np.all(draws.num_nan == 5)
+
+
 def test_nan_is_counted():
     kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 0, -x[0], jnp.nan), Identity((1,)))
     draws = engine(kernel, jnp.ones((8, 1)), 50)
@@ -156,6 +165,7 @@ def test_bad_starts_are_drawn_anew_and_good_ones_kept():
     references = jnp.array([[1.0], [-1.0], [2.0], [jnp.nan]])
     chains = settle(kernel, place_chains(KEY, references), lambda count: jr.normal(jr.fold_in(KEY, count), (4, 1)))
     settled = np.asarray(chains.state.position)[:, 0]
+    assert np.array_equal(chains.state.reference, chains.state.position)  # the map is the identity
     assert settled[0] == 1
     assert settled[2] == 2
     assert np.all(settled > 0)
@@ -167,11 +177,21 @@ def test_a_hopeless_start_names_chain_and_point():
         settle(kernel, place_chains(KEY, jnp.array([[6.0], [1.0]])), lambda _: jnp.full((2, 1), 0.5))
 
 
+def z_of_second_moment(draws):
+    draws = draws.astype(float)
+    return (draws**2 - 1).mean() * np.sqrt(draws.size / 2)
+
+
 def test_stopping_at_each_chains_own_count_is_unbiased():
-    """Chains begun in exact draws still are exact when they stop; their ends are independent."""
-    kernel = TransportEllipticalSlice(lambda x: -jnp.sum(x**2) / 2, Sinh((1,)))
+    """Chains begun in exact draws still are exact when they stop; stopping at a total count would not do."""
+    kernel = TransportEllipticalSlice(lambda x: -jnp.sum(x**2) / 2, Affine(jnp.zeros(1), jnp.array([0.4])))
     exact = jr.normal(jr.key(9), (8192, 1))
-    draws = engine(kernel, jnp.arcsinh(exact), 3)
-    last = draws.position[:, -1, 0].astype(float)
-    assert abs(last.mean() * np.sqrt(last.size)) < 4
-    assert abs((last**2 - 1).mean() * np.sqrt(last.size / 2)) < 4
+    tapes = []
+    chains = place_chains(KEY, exact / 0.4)
+    march(kernel, chains, 3, hear=lambda _, tape: tapes.append(tape))
+    is_draw = np.concatenate([tape.is_draw for tape in tapes])
+    positions = np.concatenate([tape.position[..., 0] for tape in tapes])
+    iterations = np.concatenate([tape.iteration for tape in tapes])
+    assert abs(z_of_second_moment(positions[is_draw & (iterations == 2)])) < 4
+    first = positions[is_draw][: len(exact)]  # as many draws as chains, in the order in which they came
+    assert abs(z_of_second_moment(first)) > 8

@@ -24,6 +24,121 @@ def run(kernel, state, seed, num_steps):
     return jax.lax.scan(step, state, jr.split(jr.key(seed), num_steps))[1]
 
 
+# --- the arc -------------------------------------------------------------------------------------
+
+
+def arc_at(angle, lower=-5.0, upper=1.28):
+    zero = jnp.zeros(())
+    arc = begin(jr.key(0), ChainState(jnp.array([1.0, 0.0]), jnp.zeros(2), zero, zero))
+    return arc._replace(angle=zero + angle, lower=zero + lower, upper=zero + upper, log_height=zero - 1)
+
+
+def test_the_bracket_shrinks_towards_the_chain():
+    _, left = tell(arc_at(-2.0), jnp.array(-5.0))
+    assert (left.lower, left.upper) == (-2.0, jnp.float32(1.28))
+    _, right = tell(arc_at(1.0), jnp.array(-5.0))
+    assert (right.lower, right.upper) == (-5.0, 1.0)
+    for arc in (left, right):
+        assert arc.lower <= arc.angle <= arc.upper
+
+
+def test_the_first_bracket_is_the_whole_ellipse_and_holds_the_chain():
+    arc = begin(jr.key(3), ChainState(jnp.zeros(2), jnp.zeros(2), jnp.zeros(()), jnp.zeros(())))
+    assert jnp.isclose(arc.upper - arc.lower, 2 * jnp.pi)
+    assert arc.lower < 0 < arc.upper
+    assert arc.angle == arc.upper
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "is_inside"),
+    [(0.0, True), (-0.99, True), (-1.0, False), (-jnp.inf, False), (jnp.nan, False), (jnp.inf, False)],
+)
+def test_inside_is_above_the_height_and_a_number(log_ratio, is_inside):
+    assert tell(arc_at(0.5), jnp.array(log_ratio))[0] == is_inside
+
+
+def test_ask_turns_the_point_towards_the_momentum():
+    arc = arc_at(jnp.pi / 2)
+    assert jnp.allclose(ask(arc), arc.momentum, atol=1e-6)
+    assert jnp.array_equal(ask(arc_at(0.0)), arc.reference)
+
+
+# --- bounds and bad values -----------------------------------------------------------------------
+
+
+def test_nan_is_never_accepted_and_is_counted():
+    kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 0, -x[0], jnp.nan), Identity((1,)))
+    states, infos = jax.jit(lambda: run(kernel, kernel.init(jnp.ones(1)), 1, 500))()
+    assert jnp.all(states.position > 0)
+    assert jnp.all(jnp.isfinite(states.log_density))
+    assert jnp.all(infos.num_nan < infos.num_tries)
+    assert infos.num_nan.sum() > 100
+
+
+def test_a_chain_that_starts_at_nan_takes_the_first_finite_point():
+    kernel = TransportEllipticalSlice(lambda x: jnp.where(jnp.abs(x[0] - 1) < 1e-3, jnp.nan, 0.0), Identity((1,)))
+    state, info = jax.jit(kernel.step)(jr.key(0), kernel.init(jnp.ones(1)))
+    assert jnp.isfinite(state.log_density)
+    assert info.num_tries == 1
+
+
+def test_infinite_density_is_not_accepted_and_is_counted():
+    kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 0, -x[0], jnp.inf), Identity((1,)))
+    states, infos = jax.jit(lambda: run(kernel, kernel.init(jnp.ones(1)), 1, 200))()
+    assert jnp.all(states.position > 0)
+    assert infos.num_infinite.sum() > 0
+
+
+def test_a_search_is_bounded_and_the_chain_stays():
+    kernel = TransportEllipticalSlice(
+        lambda x: jnp.where(x[0] == 1, 0.0, -jnp.inf), Identity((1,)), max_tries=7
+    )  # nothing but the start itself is inside
+    state = kernel.init(jnp.ones(1))
+    after, info = jax.jit(kernel.step)(jr.key(0), state)
+    assert info.num_tries == 7
+    assert info.is_stuck
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, after, state))
+
+
+def test_one_density_evaluation_a_try():
+    calls = []
+
+    def log_density(x):
+        jax.debug.callback(lambda value: calls.append(value), x[0])
+        return -10 * jnp.sum(x**2)
+
+    kernel = TransportEllipticalSlice(log_density, Identity((2,)))
+    state = kernel.init(jnp.ones(2))
+    jax.effects_barrier()
+    calls.clear()
+    total = 0
+    step = jax.jit(kernel.step)
+    for key in jr.split(jr.key(0), 20):
+        state, info = step(key, state)
+        total += int(info.num_tries)
+    jax.effects_barrier()
+    assert len(calls) == total > 20
+
+
+def test_the_carried_log_ratio_is_that_of_the_point():
+    kernel = TransportEllipticalSlice(lambda x: -jnp.sum(x**4), Sinh((2,)))
+    states, _ = jax.jit(lambda: run(kernel, kernel.init(jnp.ones(2)), 3, 20))()
+    again = jax.vmap(kernel.evaluate)(states.reference)
+    assert jnp.allclose(states.log_ratio, again.log_ratio, atol=1e-5)
+    assert jnp.allclose(states.position, again.position, atol=1e-6)
+
+
+def test_a_prior_covariance_must_be_positive_definite():
+    with pytest.raises(ValueError, match="not positive definite"):
+        EllipticalSlice(standard_normal, jnp.zeros(2), jnp.array([[1.0, 2.0], [2.0, 1.0]]))
+
+
+@pytest.mark.parametrize("shapes", [((2,), (3, 3)), ((2, 2), (2, 2)), ((), ())])
+def test_a_prior_that_does_not_fit_is_refused(shapes):
+    with pytest.raises(ValueError, match="do not fit"):
+        EllipticalSlice(standard_normal, jnp.zeros(shapes[0]), jnp.ones(shapes[1]))
+
+
 # --- exactness -----------------------------------------------------------------------------------
 
 
@@ -131,45 +246,6 @@ def test_momentum_height_and_angle_are_independent():
             assert abs(z_score(column**power, 1 / (power + 1))) < 4
 
 
-# --- the arc -------------------------------------------------------------------------------------
-
-
-def arc_at(angle, lower=-5.0, upper=1.28):
-    zero = jnp.zeros(())
-    arc = begin(jr.key(0), ChainState(jnp.array([1.0, 0.0]), jnp.zeros(2), zero, zero))
-    return arc._replace(angle=zero + angle, lower=zero + lower, upper=zero + upper, log_height=zero - 1)
-
-
-def test_the_bracket_shrinks_towards_the_chain():
-    _, left = tell(arc_at(-2.0), jnp.array(-5.0))
-    assert (left.lower, left.upper) == (-2.0, jnp.float32(1.28))
-    _, right = tell(arc_at(1.0), jnp.array(-5.0))
-    assert (right.lower, right.upper) == (-5.0, 1.0)
-    for arc in (left, right):
-        assert arc.lower <= arc.angle <= arc.upper
-
-
-def test_the_first_bracket_is_the_whole_ellipse_and_holds_the_chain():
-    arc = begin(jr.key(3), ChainState(jnp.zeros(2), jnp.zeros(2), jnp.zeros(()), jnp.zeros(())))
-    assert jnp.isclose(arc.upper - arc.lower, 2 * jnp.pi)
-    assert arc.lower < 0 < arc.upper
-    assert arc.angle == arc.upper
-
-
-@pytest.mark.parametrize(
-    ("log_ratio", "is_inside"),
-    [(0.0, True), (-0.99, True), (-1.0, False), (-jnp.inf, False), (jnp.nan, False), (jnp.inf, False)],
-)
-def test_inside_is_above_the_height_and_a_number(log_ratio, is_inside):
-    assert tell(arc_at(0.5), jnp.array(log_ratio))[0] == is_inside
-
-
-def test_ask_turns_the_point_towards_the_momentum():
-    arc = arc_at(jnp.pi / 2)
-    assert jnp.allclose(ask(arc), arc.momentum, atol=1e-6)
-    assert jnp.array_equal(ask(arc_at(0.0)), arc.reference)
-
-
 @pytest.mark.parametrize("name", ["Algorithm 1", "Algorithm 3"])
 def test_kernels_work_under_jit_vmap_and_scan(name):
     if name == "Algorithm 1":
@@ -187,74 +263,3 @@ def test_kernels_work_under_jit_vmap_and_scan(name):
             assert jnp.allclose(other.position, state.position, atol=1e-5)
             assert other_info.num_tries == info.num_tries
         assert jnp.allclose(scanned[0].position[i], state.position, atol=1e-5)
-
-
-# --- bounds and bad values -----------------------------------------------------------------------
-
-
-def test_nan_is_never_accepted_and_is_counted():
-    kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 0, -x[0], jnp.nan), Identity((1,)))
-    states, infos = jax.jit(lambda: run(kernel, kernel.init(jnp.ones(1)), 1, 500))()
-    assert jnp.all(states.position > 0)
-    assert jnp.all(jnp.isfinite(states.log_density))
-    assert jnp.all(infos.num_nan < infos.num_tries)
-    assert infos.num_nan.sum() > 100
-
-
-def test_a_chain_that_starts_at_nan_takes_the_first_finite_point():
-    kernel = TransportEllipticalSlice(lambda x: jnp.where(jnp.abs(x[0] - 1) < 1e-3, jnp.nan, 0.0), Identity((1,)))
-    state, info = jax.jit(kernel.step)(jr.key(0), kernel.init(jnp.ones(1)))
-    assert jnp.isfinite(state.log_density)
-    assert info.num_tries == 1
-
-
-def test_infinite_density_is_not_accepted_and_is_counted():
-    kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 0, -x[0], jnp.inf), Identity((1,)))
-    states, infos = jax.jit(lambda: run(kernel, kernel.init(jnp.ones(1)), 1, 200))()
-    assert jnp.all(states.position > 0)
-    assert infos.num_infinite.sum() > 0
-
-
-def test_a_search_is_bounded_and_the_chain_stays():
-    kernel = TransportEllipticalSlice(
-        lambda x: jnp.where(x[0] == 1, 0.0, -jnp.inf), Identity((1,)), max_tries=7
-    )  # nothing but the start itself is inside
-    state = kernel.init(jnp.ones(1))
-    after, info = jax.jit(kernel.step)(jr.key(0), state)
-    assert info.num_tries == 7
-    assert info.is_stuck
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, after, state))
-
-
-def test_one_density_evaluation_a_try():
-    calls = []
-
-    def log_density(x):
-        jax.debug.callback(lambda value: calls.append(value), x[0])
-        return -10 * jnp.sum(x**2)
-
-    kernel = TransportEllipticalSlice(log_density, Identity((2,)))
-    state = kernel.init(jnp.ones(2))
-    jax.effects_barrier()
-    calls.clear()
-    total = 0
-    step = jax.jit(kernel.step)
-    for key in jr.split(jr.key(0), 20):
-        state, info = step(key, state)
-        total += int(info.num_tries)
-    jax.effects_barrier()
-    assert len(calls) == total > 20
-
-
-def test_the_carried_log_ratio_is_that_of_the_point():
-    kernel = TransportEllipticalSlice(lambda x: -jnp.sum(x**4), Sinh((2,)))
-    states, _ = jax.jit(lambda: run(kernel, kernel.init(jnp.ones(2)), 3, 20))()
-    again = jax.vmap(kernel.evaluate)(states.reference)
-    assert jnp.allclose(states.log_ratio, again.log_ratio, atol=1e-5)
-    assert jnp.allclose(states.position, again.position, atol=1e-6)
-
-
-@pytest.mark.parametrize("shapes", [((2,), (3, 3)), ((2, 2), (2, 2)), ((), ())])
-def test_a_prior_that_does_not_fit_is_refused(shapes):
-    with pytest.raises(ValueError, match="do not fit"):
-        EllipticalSlice(standard_normal, jnp.zeros(shapes[0]), jnp.ones(shapes[1]))

@@ -143,6 +143,7 @@ REFUSED = {
     "a matrix": (lambda: Target(zero, 2, support=constraints.lower_cholesky), ValueError, "does not fit its shape"),
     "a scalar simplex": (lambda: Target(zero, 0.0, support=constraints.simplex), ValueError, "does not fit its shape"),
     "a scalar order": (lambda: Target(zero, 0.0, support=constraints.ordered_vector), ValueError, "at least 1 axes"),
+    "bare data": (lambda: Target(zero, 2, data=np.zeros(3)), TypeError, r"pass data=\(x,\)"),
     "discrete": (lambda: Target(zero, 2, support=constraints.boolean), ValueError, "not a continuous support"),
 }
 

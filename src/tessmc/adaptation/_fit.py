@@ -31,7 +31,6 @@ class FitState(NamedTuple):
         num_steps: steps taken, skipped ones included; they set the learning rate.
         num_skipped: steps not taken because the loss or a gradient was not finite.
         loss: the last finite loss.
-
     """
 
     transport: AbstractBijection
@@ -83,7 +82,7 @@ def fit(objective: Objective, state: FitState, key: Key, data: Any, schedule: De
         is_finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(gradient))
         update, new_moments = ADAM.update(gradient, moments)
         moved = vector - schedule(count).astype(vector.dtype) * update
-        taken = choose(is_finite, (moved, new_moments, loss), (vector, moments, last))
+        taken = choose(is_finite, (moved, new_moments, loss.astype(last.dtype)), (vector, moments, last))
         return taken[0], taken[1], count + 1, num_skipped + ~is_finite, taken[2]
 
     carry = (vector, state.moments, state.num_steps, state.num_skipped, state.loss)

@@ -1,7 +1,10 @@
 """Algorithm 2: learning T from the draws of many chains."""
 
+import logging
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,19 +23,23 @@ from tessmc.kernels import TransportEllipticalSlice
 from tessmc.targets import AbstractTarget
 from tessmc.transports import paper_coupling
 
+logger = logging.getLogger(__name__)
+
+# One entry an epoch or window, what was measured in it by name.
+History = list[dict[str, float | int]]
+
 
 class WarmupResult(NamedTuple):
     """A map, chains that stand in its reference space, and how they came there.
 
     Attributes:
-        history: one entry an epoch or window, what was measured in it by name.
+        history: an entry for the first fit and one for every epoch.
         num_evaluations: of the density, by chains (`"warmup"`) and by fits (`"fit"`).
-
     """
 
     kernel: TransportEllipticalSlice
     chains: Chain
-    history: list[dict[str, float | int]]
+    history: History
     num_evaluations: dict[str, int]
 
 
@@ -41,8 +48,7 @@ class WarmupTask(NamedTuple):
 
     Attributes:
         start: unconstrained positions of the chains; None to begin from N(0, I) in reference space.
-        watch: hears how many iterations are done.
-
+        watch: hears what is being done, how many steps it has and how many of them are done.
     """
 
     target: AbstractTarget
@@ -52,7 +58,7 @@ class WarmupTask(NamedTuple):
     num_chains: int
     num_warmup: int
     clock: Clock
-    watch: Callable[[int], None]
+    watch: Callable[[str, int, int], None]
 
 
 class Warmup(eqx.Module):
@@ -87,11 +93,16 @@ class Warmup(eqx.Module):
             depth: the number of hidden layers.
             num_initial_steps: gradient steps on (6) before the first epoch.
             num_initial_draws: M, the reference draws of one such step.
-
         """
+        if not (learning_rate > 0 and 0 < decay <= 1):
+            raise ValueError(
+                "Warmup.paper needs a learning_rate above 0 and a decay above 0 and at most 1, "
+                f"but has {learning_rate} and {decay}"
+            )
         for name, count, least in (
             ("num_steps", num_steps, 0),
             ("num_layers", num_layers, 1),
+            ("width", 1 if width is None else width, 1),
             ("depth", depth, 0),
             ("num_initial_steps", num_initial_steps, 0),
             ("num_initial_draws", num_initial_draws, 1),
@@ -116,12 +127,11 @@ class PaperWarmup(Warmup):
     num_initial_draws: int
 
     def run(self, task: WarmupTask) -> WarmupResult:
-        key_map, key_initial, key_start, key_chains, key_fit = jr.split(task.key, 5)
-        num_evaluations = {"fit": 0, "warmup": 0}
-        transport = task.transport or self._new_map(key_map, task)
-        if task.num_warmup > 0:
-            transport = self._fit_to_reference(key_initial, transport, task)
-            num_evaluations["fit"] = self.num_initial_steps * self.num_initial_draws
+        key_map, key_initial, key_start, key_chains, key_fit, key_restart = jr.split(task.key, 6)
+        transport = self._new_map(key_map, task) if task.transport is None else task.transport
+        history: History = []
+        if task.num_warmup > 0 and self.num_initial_steps > 0:
+            transport = self._fit_to_reference(key_initial, transport, task, history)
         kernel = TransportEllipticalSlice(task.target.log_density, transport)
         starts = Starts(key_start, kernel, task)
         chains = place_chains(key_chains, starts.first)
@@ -129,35 +139,47 @@ class PaperWarmup(Warmup):
             jax.block_until_ready(advance(kernel, chains, jnp.int32(0), jnp.int32(0)))
         with task.clock.time("warmup"):
             chains = settle(kernel, chains, starts.again, task.target.describe)
-        history: list[dict[str, float | int]] = []
         if task.num_warmup > 0:
-            kernel, chains, history = self._alternate(key_fit, kernel, chains, task)
+            kernel, chains = self._alternate(key_fit, kernel, chains, task, history)
             with task.clock.time("warmup"):
-                chains = settle(kernel, chains, starts.again, task.target.describe)
-        num_evaluations["warmup"] = count_evaluations(chains)
-        return WarmupResult(kernel, chains, history, num_evaluations)
+                restarts = partial(_normal, key_restart, like=chains.state.reference)
+                chains = settle(kernel, chains, restarts, task.target.describe)
+        num_fitted = self.num_initial_steps * self.num_initial_draws if task.num_warmup > 0 else 0
+        return WarmupResult(kernel, chains, history, {"fit": num_fitted, "warmup": count_evaluations(chains)})
 
     def _new_map(self, key: Key, task: WarmupTask) -> AbstractBijection:
         with task.clock.time("compile"):
             return paper_coupling(key, task.target.dim, self.num_layers, width=self.width, depth=self.depth)
 
-    def _fit_to_reference(self, key: Key, transport: AbstractBijection, task: WarmupTask) -> AbstractBijection:
+    def _fit_to_reference(
+        self, key: Key, transport: AbstractBijection, task: WarmupTask, history: History
+    ) -> AbstractBijection:
         """The first parameters: gradient descent on (6), fresh draws u ~ φ at every step."""
-        schedule = Decay(self.learning_rate, self.decay, max(1, self.num_initial_steps))
+        schedule = Decay(self.learning_rate, self.decay, self.num_initial_steps)
         sizes = jnp.zeros((self.num_initial_draws, task.target.dim), task.target.dtype)
         data = (task.target.log_density, sizes)
         state = begin_fit(transport)
-        with task.clock.time("compile"):
+        with task.clock.time("compile"), _explained():
             jax.block_until_ready(fit(_from_reference, state, key, data, schedule, jnp.int32(0)))
         with task.clock.time("fit"):
-            num_steps = jnp.int32(self.num_initial_steps)
-            return jax.block_until_ready(fit(_from_reference, state, key, data, schedule, num_steps)).transport
+            # In parts, which together are one fit, for the sake of whoever waits for it.
+            for done in range(0, self.num_initial_steps, 20):
+                task.watch("first fit", self.num_initial_steps, done)
+                num_steps = jnp.int32(min(20, self.num_initial_steps - done))
+                state = jax.block_until_ready(fit(_from_reference, state, key, data, schedule, num_steps))
+        history.append({"iteration": 0, "loss": float(state.loss), "num_skipped": int(state.num_skipped)})
+        if 2 * history[0]["num_skipped"] > self.num_initial_steps:
+            logger.warning(
+                "%d of %d steps of the first fit were skipped: the log density or its gradient is not finite where the "
+                "map puts its draws", history[0]["num_skipped"], self.num_initial_steps
+            )  # fmt: skip
+        return state.transport
 
     def _alternate(
-        self, key: Key, kernel: TransportEllipticalSlice, chains: Chain, task: WarmupTask
-    ) -> tuple[TransportEllipticalSlice, Chain, list[dict[str, float | int]]]:
+        self, key: Key, kernel: TransportEllipticalSlice, chains: Chain, task: WarmupTask, history: History
+    ) -> tuple[TransportEllipticalSlice, Chain]:
         """Lines 2-7: in turn, one transition of every chain and m gradient steps on (5)."""
-        state, history = begin_fit(kernel.transport), []
+        state = begin_fit(kernel.transport)
         schedule = Decay(self.learning_rate, self.decay, max(1, task.num_warmup * self.num_steps))
         with task.clock.time("compile"):
             jax.block_until_ready(fit(_from_target, state, key, chains.state.position, schedule, jnp.int32(0)))
@@ -171,8 +193,8 @@ class PaperWarmup(Warmup):
             # Line 4 of the next epoch starts from u: the map changes under it, and x and r with the map.
             kernel = TransportEllipticalSlice(task.target.log_density, state.transport)
             chains = move_chains(chains, chains.state.reference)
-            task.watch(epoch + 1)
-        return kernel, chains, history
+            task.watch("warm-up", task.num_warmup, epoch + 1)
+        return kernel, chains
 
 
 class Starts:
@@ -180,24 +202,37 @@ class Starts:
 
     def __init__(self, key: Key, kernel: TransportEllipticalSlice, task: WarmupTask):
         self._key = key
-        self._shape = (task.num_chains, task.target.dim)
-        self._dtype = task.target.dtype
-        self._kernel = kernel
+        self._like = jnp.asarray(np.zeros((task.num_chains, task.target.dim), task.target.dtype))
         self._positions = task.start
-        self.first = self._normal(0) if task.start is None else self._pull(task.start)
+        self._pull = jax.jit(jax.vmap(lambda position: kernel.pull(position).astype(task.target.dtype)))
+        self.first = _normal(key, 0, self._like) if task.start is None else self._pull(task.start)
 
     def again(self, count: int) -> Points:
         """Points N(0, I), or, if the user gave positions, of their mean and spread."""
-        normal = self._normal(count + 1)
+        normal = _normal(self._key, count + 1, self._like)
         if self._positions is None:
             return normal
-        return self._pull(self._positions.mean(0) + self._positions.std(0) * normal)
+        positions = np.asarray(self._positions)
+        spread = positions.std(axis=0, keepdims=True)
+        return self._pull(positions.mean(axis=0, keepdims=True) + np.where(spread > 0, spread, 1) * normal)
 
-    def _normal(self, count: int) -> Points:
-        return jr.normal(jr.fold_in(self._key, count), self._shape, self._dtype)
 
-    def _pull(self, positions: Points) -> Points:
-        return jax.jit(jax.vmap(self._kernel.pull))(positions)
+@contextmanager
+def _explained() -> Iterator[None]:
+    """A density that JAX can run but not differentiate backwards, such as one with a `while_loop`."""
+    try:
+        yield
+    except ValueError as error:
+        if "Reverse-mode differentiation" not in str(error):
+            raise
+        raise TypeError(
+            "the first fit of Algorithm 2 (6) needs the gradient of the log density, which JAX cannot take here; "
+            "leave that fit out with warmup=tessmc.Warmup.paper(num_initial_steps=0)"
+        ) from error
+
+
+def _normal(key: Key, count: int, like: Points) -> Points:
+    return jr.normal(jr.fold_in(key, count), like.shape, like.dtype)
 
 
 def _from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, Points]) -> Scalar:

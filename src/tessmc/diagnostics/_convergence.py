@@ -57,7 +57,6 @@ def judge(names: list[str], found: Convergence, num_draws: int, notes: list[str]
         found: R-hat and ESS in the order of the names.
         num_draws: draws a chain.
         notes: what else went wrong, a sentence each; any note means the run has not converged.
-
     """
     reasons = list(notes)
     if not np.all(np.isfinite(found.r_hat)):

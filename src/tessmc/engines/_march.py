@@ -148,7 +148,6 @@ def settle(
 
     Raises:
         DensityError: some chain found no point of finite density.
-
     """
     for count in range(MAX_ROUNDS):
         chains = place_all(kernel, chains, describe)
@@ -178,7 +177,7 @@ def refuse_infinite(tape: Record, describe: Describe) -> None:
         )
 
 
-def rounding_noise(kernel: AbstractSliceKernel, chains: Chain) -> float:
+def rounding_noise(kernel: AbstractSliceKernel, chains: Chain, describe: Describe = str) -> float:
     """How far the log ratio moves, in nats, where the reference point moves by its own rounding.
 
     A slice lies one unit of log density below its chain on average: noise of that size decides in its place
@@ -188,7 +187,7 @@ def rounding_noise(kernel: AbstractSliceKernel, chains: Chain) -> float:
     reference = np.asarray(chains.state.reference)
     signs = np.random.default_rng(0).choice([-4, 4], reference.shape)
     moved = move_chains(chains, jnp.asarray((reference * (1 + signs * spacing)).astype(reference.dtype)))
-    moved_state = place_all(kernel, moved).state
+    moved_state = place_all(kernel, moved, describe).state
     change = np.abs(np.asarray(moved_state.log_ratio) - np.asarray(chains.state.log_ratio))
     resolution = spacing * np.abs(np.asarray(chains.state.log_density))
     return float(np.median(np.maximum(np.nan_to_num(change), resolution)))

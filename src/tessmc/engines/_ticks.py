@@ -27,7 +27,6 @@ class Chain(NamedTuple):
     Attributes:
         is_placed: False until the density at the chain's own point has been paid for.
         iteration: transitions finished, over warm-up and sampling; it names the random stream.
-
     """
 
     key: Key
@@ -60,7 +59,7 @@ def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Ch
     is_stuck = chain.is_placed & ~is_inside & (arc.num_tries >= kernel.max_tries)
     is_draw = busy & chain.is_placed & (is_inside | is_stuck)
     # At a draw the record is of the point where the chain now stands, at another try of the point tried.
-    shown = choose(is_stuck & (tried.log_density < jnp.inf), chain.state, tried)
+    shown = choose(is_stuck & (tried.log_density != jnp.inf), chain.state, tried)
     record = Record(
         position=shown.position,
         log_density=shown.log_density,
@@ -109,7 +108,6 @@ def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks:
 
     Returns:
         The chains, and the tape: records with leading axes (tick, chain), zeros where no tick was run.
-
     """
     length = tape_length(*chains.state.reference.shape)
     row = jax.eval_shape(partial(tick, kernel, until), chains)[1]

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, ArrayLike, Float
 
 from tessmc._types import Point, Scalar
 from tessmc.kernels._arc import ChainState
-from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, log_normal
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state, log_normal
 
 
 class EllipticalSlice(AbstractSliceKernel):
@@ -41,12 +42,14 @@ class EllipticalSlice(AbstractSliceKernel):
         self.log_likelihood = log_likelihood
         self.mean = mean
         self.cholesky = jnp.linalg.cholesky(covariance)
+        if not isinstance(covariance, jax.core.Tracer) and not jnp.all(jnp.isfinite(self.cholesky)):
+            raise ValueError("the prior covariance is not positive definite: it has no Cholesky factor")
         self.max_tries = max_tries
 
     def evaluate(self, reference: Point) -> ChainState:
         position = self.mean + self.cholesky @ reference
         log_likelihood = self.log_likelihood(position)
-        return ChainState(reference, position, log_likelihood + log_normal(reference), log_likelihood)
+        return as_state(reference, position, log_likelihood + log_normal(reference), log_likelihood)
 
     def pull(self, position: Point) -> Point:
-        return solve_triangular(self.cholesky, position - self.mean, lower=True)
+        return solve_triangular(self.cholesky, position - self.mean, lower=True).astype(position.dtype)

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array
 
 from tessmc._types import Count, Key, Point, Scalar, Truth
 from tessmc.kernels._arc import Arc, ChainState, ask, begin, tell
@@ -25,7 +26,6 @@ class StepInfo(NamedTuple):
         num_nan: tries at which the log ratio was NaN; they are outside the slice.
         num_infinite: tries at which it was +inf, which no density is; they are outside too.
         is_stuck: the bound on tries was reached and the chain stayed where it was.
-
     """
 
     num_tries: Count
@@ -72,6 +72,12 @@ class AbstractSliceKernel(eqx.Module):
         info = StepInfo(arc.num_tries, arc.num_nan, arc.num_infinite, ~is_inside)
         # Staying at the bound is reversible: a move and its reverse take the same number of tries.
         return choose(is_inside, tried, state), info
+
+
+def as_state(reference: Point, position: Array, log_density: Array, log_ratio: Array) -> ChainState:
+    """A state in the precision of its reference point, whatever that of the map or the density."""
+    values = (value.astype(reference.dtype) for value in (position, log_density, log_ratio))
+    return ChainState(reference, *values)
 
 
 def choose(condition: Truth, if_true: T, if_false: T) -> T:

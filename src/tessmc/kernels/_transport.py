@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
 from flowjax.bijections import AbstractBijection
 
 from tessmc._types import Point, Scalar
 from tessmc.kernels._arc import ChainState
-from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, log_normal
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state, log_normal
 
 
 class TransportEllipticalSlice(AbstractSliceKernel):
@@ -18,7 +17,6 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         log_density: log π up to a constant, of a vector (dim,).
         transport: T, a FlowJAX bijection of shape (dim,) that pushes u to x.
         max_tries: the bound on density evaluations in one transition.
-
     """
 
     log_density: Callable[[Point], Scalar]
@@ -37,10 +35,7 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         position, log_det = self.transport.transform_and_log_det(reference)
         log_density = self.log_density(position)
         log_ratio = log_density + log_det - log_normal(reference)
-        # A map or a density in another precision does not change that of the chain.
-        return jax.tree.map(
-            lambda value: value.astype(reference.dtype), ChainState(reference, position, log_density, log_ratio)
-        )
+        return as_state(reference, position, log_density, log_ratio)
 
     def pull(self, position: Point) -> Point:
         return self.transport.inverse(position)

@@ -12,7 +12,6 @@ def funnel(dim: int = 10) -> Target:
 
     Args:
         dim: of the whole, `log_scale` (that is v/2) included; at least 2.
-
     """
     if dim < 2:
         raise ValueError(f"a funnel needs a dimension of at least 2, got {dim}")

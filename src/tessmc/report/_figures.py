@@ -32,7 +32,6 @@ def figure_one(
         transports: title → map.
         positions: draws from the target.
         path: of the picture.
-
     """
     draws = jnp.asarray(positions)
     figure, axes = plt.subplots(len(transports), 2, figsize=(10, 4.6 * len(transports)), squeeze=False)

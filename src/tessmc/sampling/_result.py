@@ -27,9 +27,8 @@ class Result:
         transport: the map T that was learned, a FlowJAX bijection.
         warmup_history: what was measured in each epoch of the warm-up.
         timings: seconds of `compile`, `warmup`, `fit`, `sampling`, and `total`.
-        troubles: what to know before trusting the draws, a sentence each; usually none.
+        troubles: what forbids to trust the draws, a sentence each; usually none.
         is_complete: all draws that were asked for are here.
-
     """
 
     posterior: dict[str, np.ndarray]
@@ -64,7 +63,14 @@ class Result:
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the draws may be used, and why."""
-        return judge(self.parameter_names, self.convergence, self.unconstrained.shape[1], self.troubles)
+        moves = np.ptp(self._columns, axis=(0, 1)) > 0
+        if np.ptp(self.unconstrained, axis=(0, 1)).min() > 0:
+            # What is constant while every free coordinate moves is so by its support, as the zeros of a triangle.
+            names = [name for name, is_moving in zip(self.parameter_names, moves, strict=True) if is_moving]
+            found = Convergence(*(values[moves] for values in self.convergence))
+        else:
+            names, found = self.parameter_names, self.convergence
+        return judge(names, found, self.unconstrained.shape[1], self.troubles)
 
     def summary(self) -> "Summary":
         """Mean, sd, quantiles, ESS and R-hat of every scalar parameter, and the verdict in words."""

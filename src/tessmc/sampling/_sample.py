@@ -5,22 +5,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from tessmc._clock import Clock
-from tessmc._types import Key, Scalar
+from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation import Warmup, WarmupResult, WarmupTask
 from tessmc.engines import Draws, collect, count_evaluations, rounding_noise
 from tessmc.sampling._progress import progress_bar
 from tessmc.sampling._result import Result
 from tessmc.targets import AbstractTarget, Target
 
+# Nats of noise in the log density: a slice lies one below its chain, on average.
 MAX_NOISE = 0.5
+MAX_STUCK = 0.01
+BLOCK = 4096
 
 
 def sample(
@@ -56,7 +60,6 @@ def sample(
     Raises:
         DensityError: the log density is +inf at some point, or a chain finds no point of finite density.
         TypeError, ValueError: an argument does not fit; nothing has been compiled then.
-
     """
     clock = Clock()
     _check_count("num_chains", num_chains, 1)
@@ -66,14 +69,12 @@ def sample(
     _check_transport(transport, target.dim)
     warmup = _as_warmup(warmup)
     key = _as_key(seed)
-    start = None if init is None else target.check_init(init, num_chains)
+    values = None if init is None else target.check_init(init, num_chains)
     with progress_bar(progress) as bar:
         bar.phase("compiling")
-        if start is not None:
-            start = jax.jit(jax.vmap(target.unconstrain))(start)
-        watch = partial(bar.step, "warm-up", num_warmup)
-        warmed = warmup.run(WarmupTask(target, transport, start, key, num_chains, num_warmup, clock, watch))
-        noise = rounding_noise(warmed.kernel, warmed.chains)
+        start = None if init is None else _unconstrain(target, values)
+        warmed = warmup.run(WarmupTask(target, transport, start, key, num_chains, num_warmup, clock, bar.step))
+        noise = rounding_noise(warmed.kernel, warmed.chains, target.describe)
         watch = partial(bar.step, "sampling", num_samples)
         with clock.time("sampling"):
             chains, draws = collect(warmed.kernel, warmed.chains, num_samples, watch, target.describe)
@@ -82,7 +83,9 @@ def sample(
         "check": num_chains,
         "sampling": count_evaluations(chains) - count_evaluations(warmed.chains),
     }
-    return _result(target, warmed, draws, num_evaluations, _troubles(draws, noise), clock)
+    troubles = _troubles(draws, noise)
+    _warn(draws, troubles)
+    return _result(target, warmed, draws, num_evaluations, troubles, clock)
 
 
 def _result(
@@ -93,11 +96,8 @@ def _result(
     troubles: list[str],
     clock: Clock,
 ) -> Result:
-    for trouble in troubles:
-        warnings.warn(trouble, stacklevel=3)
-    posterior = jax.jit(jax.vmap(jax.vmap(target.constrain)))(draws.position)
     return Result(
-        posterior={name: np.asarray(values) for name, values in posterior.items()},
+        posterior=_constrain(target, draws.position),
         unconstrained=draws.position,
         stats={
             "log_density": draws.log_density,
@@ -114,25 +114,60 @@ def _result(
     )
 
 
+@eqx.filter_jit
+def _constrain_block(target: AbstractTarget, positions: Points) -> dict[str, Array]:
+    return jax.vmap(target.constrain)(positions)
+
+
+def _constrain(target: AbstractTarget, positions: np.ndarray) -> dict[str, np.ndarray]:
+    """Draws in their supports, in blocks of one size, so that another number of draws compiles nothing new."""
+    num_chains, num_draws, dim = positions.shape
+    flat = positions.reshape(-1, dim)
+    padded = np.concatenate([flat, np.zeros((-len(flat) % BLOCK, dim), flat.dtype)]).reshape(-1, BLOCK, dim)
+    blocks = [jax.device_get(_constrain_block(target, jnp.asarray(block))) for block in padded]
+    names = blocks[0].keys()
+    whole = {name: np.concatenate([block[name] for block in blocks])[: len(flat)] for name in names}
+    return {name: values.reshape(num_chains, num_draws, *values.shape[1:]) for name, values in whole.items()}
+
+
+def _unconstrain(target: AbstractTarget, values: PyTree[Array]) -> Points:
+    start = jax.jit(jax.vmap(target.unconstrain))(values)
+    is_finite = np.isfinite(np.asarray(start)).all(axis=1)
+    if not is_finite.all():
+        chain = int(np.argmin(is_finite))
+        raise ValueError(
+            f"`init` of chain {chain} lies on the boundary of its support, {jax.tree.map(lambda v: v[chain], values)}; "
+            "move it inside"
+        )
+    return start
+
+
 def _troubles(draws: Draws, noise: float) -> list[str]:
-    """What a user should know before trusting the draws, a sentence each."""
+    """What forbids to trust the draws, a sentence each."""
     troubles = []
     if noise > MAX_NOISE:
         troubles.append(
             f"in {draws.position.dtype} the log density is only known to about {noise:.1f} nats, as much as a slice is "
             "high: set jax.config.update('jax_enable_x64', True), or subtract a constant from the log density"
         )
-    if draws.is_stuck.any():
+    if draws.is_stuck.mean() > MAX_STUCK:
         troubles.append(
             f"{draws.is_stuck.sum()} of {draws.is_stuck.size} draws repeat the one before, because no point inside the "
             "slice was found within the bound on tries; the density may be discontinuous, or the map far off"
         )
+    return troubles
+
+
+def _warn(draws: Draws, troubles: list[str]) -> None:
+    """Say aloud, once, what is wrong, and what was met on the way."""
+    messages = list(troubles)
     if draws.num_nan.any():
-        troubles.append(
+        messages.append(
             f"the log density was NaN at {draws.num_nan.sum()} of {draws.num_tries.sum()} points tried; they count as "
             "impossible. Return -inf there if that is meant"
         )
-    return troubles
+    for message in messages:
+        warnings.warn(message, stacklevel=3)
 
 
 def _check_count(name: str, count: int, least: int) -> None:
@@ -148,6 +183,11 @@ def _as_target(target: Any, like: PyTree[Any], init: PyTree[Any], support: PyTre
             raise ValueError("a Target knows its shapes and supports; leave out `like` and `support`")
         return target
     if like is None and init is not None:
+        if any(np.ndim(leaf) == 0 for leaf in jax.tree.leaves(init)):
+            raise ValueError(
+                "`init` should hold arrays with a leading chain axis, but has plain numbers; "
+                "pass arrays, and `like` to say the structure of a position"
+            )
         like = jax.tree.map(lambda leaf: np.asarray(leaf)[0], init)
     if like is None and callable(target):
         raise ValueError("the shape of a position is not known; pass `like`, an example position or a dimension")
@@ -179,9 +219,9 @@ def _as_key(seed: Any) -> Key:
         # Without 64-bit integers JAX would cut a larger seed, silently, to one that may be in use already.
         if not 0 <= seed < 2**32:
             raise ValueError(f"`seed` should lie between 0 and 2³² - 1, but is {seed}")
-        return jr.key(int(seed))
+        return jr.key(int(seed), impl="threefry2x32")
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
         return seed
     if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
-        return jr.wrap_key_data(jnp.asarray(seed))
+        return jr.wrap_key_data(jnp.asarray(seed), impl="threefry2x32")
     raise TypeError(f"`seed` should be an int or one JAX key, such as jax.random.key(0), but is {seed!r}")

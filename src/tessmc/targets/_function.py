@@ -70,7 +70,6 @@ class Target(AbstractTarget):
         data: further arguments of `log_density`. They enter the compiled program as arguments, so that
             large arrays are not copied into it and other data of the same shapes compile nothing new. A
             callable that is a pytree (`jax.tree_util.Partial`, an Equinox module) does the same.
-
     """
 
     function: Callable[..., Scalar]
@@ -92,6 +91,11 @@ class Target(AbstractTarget):
             raise TypeError(
                 f"the target should be a log density, a function of one position, but is a "
                 f"{type(log_density).__name__}; pass a JAX function or a tessmc.Target"
+            )
+        if not isinstance(data, tuple | list):
+            raise TypeError(
+                f"`data` should be a tuple of the arguments that follow the position, but is a {type(data).__name__}; "
+                "pass data=(x,) for one argument"
             )
         like = _as_example(like)
         leaves, self.structure = jax.tree.flatten_with_path(like)

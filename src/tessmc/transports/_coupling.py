@@ -85,14 +85,13 @@ def paper_coupling(
     """The map of Section 2.5, T = Dₙ∘Gₙ∘…∘D₁∘G₁, at the identity.
 
     Args:
-        key: for the first weights of the networks.
+        key: for the first weights of the networks; a concrete key, since NumPy draws them.
         dim: d, at least 1.
         num_layers: n, the number of pairs of couplings.
         width: of the hidden layers; d if not given, as in Section 4.
         depth: the number of hidden layers.
         activation: of the hidden layers; the paper does not say, its code has relu.
         max_log_scale: the bound on |ψ₁|.
-
     """
     if dim < 1 or num_layers < 1:
         raise ValueError(f"a coupling map needs dim and num_layers of at least 1, got {dim} and {num_layers}")

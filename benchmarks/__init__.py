@@ -1,0 +1,1 @@
+"""Timings, run by `make bench`."""

@@ -1,0 +1,1 @@
+"""Long statistical suites, run by `make verify`."""

@@ -1,0 +1,10 @@
+"""The fixtures of the tests serve here too."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from conftest import dtype
+
+__all__ = ["dtype"]

@@ -1,0 +1,179 @@
+"""Plant a bug in the source, one at a time, and see that the tests catch it.
+
+Each mutant is a replacement of text that occurs once in a file of `src`. It is applied to a copy, and the tests named
+beside it are run on the copy. They have to fail; a source that does not import or does not end is not caught.
+
+    python -m verify.mutants [WORD ...]      only mutants whose name has one of the words
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+NUM_WORKERS = 2
+TIMEOUT = 300
+
+KERNELS, TICKS, FIT, WARMUP = (
+    "tests/kernels/test_kernels.py",
+    "tests/engines/test_ticks.py",
+    "tests/adaptation/test_fit.py",
+    "tests/adaptation/test_warmup.py",
+)
+TARGETS, TRANSPORTS, SAMPLE, RANDOM, VERDICT = (
+    "tests/targets/test_function.py",
+    "tests/transports/test_transports.py",
+    "tests/sampling/test_sample.py",
+    "tests/test_random.py",
+    "tests/diagnostics/test_convergence.py",
+)
+INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+ARC, KERNEL, TRANSPORT, ELLIPTICAL = (f"kernels/_{name}.py" for name in ("arc", "kernel", "transport", "elliptical"))
+TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
+COUPLING, OBJECTIVES, ADAM, PAPER = (
+    "transports/_coupling.py",
+    "adaptation/_objectives.py",
+    "adaptation/_fit.py",
+    "adaptation/_warmup.py",
+)
+FUNCTION, CONVERGENCE, SAMPLING = "targets/_function.py", "diagnostics/_convergence.py", "sampling/_sample.py"
+
+MUTANTS = [
+    # Keys
+    Mutant("key shared by height and first angle", ARC, "jr.uniform(key_angle,", "jr.uniform(key_height,", KERNELS),
+    Mutant("key shared by momentum and height", ARC, "jr.exponential(key_height,", "jr.exponential(key_momentum,", KERNELS),
+    Mutant("every shrink with the same key", ARC, "jr.fold_in(arc.key, num_tries)", "jr.fold_in(arc.key, 1)", KERNELS),
+    Mutant("momentum reused in every iteration", TICK, "jr.fold_in(chain.key, chain.iteration)", "chain.key", TICKS),
+    Mutant("all chains on one stream", MARCH, "jnp.arange(num_chains)", "jnp.zeros(num_chains, jnp.int32)", TICKS),
+    Mutant("a round too few in Threefry", "_random.py", "range(5)", "range(4)", RANDOM),
+    # The ellipse and the slice
+    Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=dtype) % (2 * jnp.pi)", KERNELS),
+    Mutant("half an ellipse", ARC, "dtype=dtype, maxval=2 * jnp.pi)", "dtype=dtype, maxval=jnp.pi)", KERNELS),
+    Mutant("bracket of half an ellipse", ARC, "(angle - 2 * jnp.pi, angle)", "(angle - jnp.pi, angle)", KERNELS),
+    Mutant("bracket shrunk on the wrong side", ARC, "jnp.where(arc.angle < 0, arc.angle, arc.lower)", "jnp.where(arc.angle > 0, arc.angle, arc.lower)", KERNELS),
+    Mutant("bracket not shrunk", ARC, "        upper=upper,\n", "        upper=arc.upper,\n", KERNELS),
+    Mutant("height above the chain", ARC, "log_ratio - jr.exponential", "log_ratio + jr.exponential", KERNELS),
+    Mutant("height at the chain", ARC, "log_ratio - jr.exponential", "log_ratio - 0 * jr.exponential", KERNELS),
+    Mutant("height on the natural scale", ARC, "log_ratio - jr.exponential(key_height, dtype=dtype)", "log_ratio * jr.uniform(key_height, dtype=dtype)", KERNELS),
+    Mutant("NaN accepted", ARC, "(log_ratio > arc.log_height) & (log_ratio < jnp.inf)", "~(log_ratio <= arc.log_height)", KERNELS),
+    Mutant("+inf accepted", ARC, " & (log_ratio < jnp.inf)", "", KERNELS),
+    Mutant("a chain at NaN is never released", ARC, "jnp.where(jnp.isnan(state.log_ratio), -jnp.inf, state.log_ratio)", "state.log_ratio", KERNELS),
+    Mutant("NaN not counted", ARC, "arc.num_nan + jnp.isnan(log_ratio)", "arc.num_nan", KERNELS),
+    Mutant("the ellipse does not close", ARC, "arc.reference * jnp.cos(arc.angle)", "arc.reference * jnp.cos(arc.angle / 2)", KERNELS),
+    Mutant("momentum of the wrong spread", ARC, "momentum = jr.normal(key_momentum, state.reference.shape, dtype)", "momentum = 1.1 * jr.normal(key_momentum, state.reference.shape, dtype)", INVARIANCE),
+    # Kernels
+    Mutant("log-determinant dropped", TRANSPORT, "log_density + log_det - log_normal", "log_density - log_normal", KERNELS),
+    Mutant("log-determinant of the wrong sign", TRANSPORT, "log_density + log_det - log_normal", "log_density - log_det - log_normal", INVARIANCE),
+    Mutant("reference density forgotten", TRANSPORT, "log_density + log_det - log_normal(reference)", "log_density + log_det", KERNELS),
+    Mutant("reference density of the wrong scale", KERNEL, "-jnp.sum(reference**2) / 2", "-jnp.sum(reference**2)", KERNELS),
+    Mutant("rejected point kept at the bound", KERNEL, "choose(is_inside, tried, state), info", "choose(is_inside, tried, tried), info", KERNELS),
+    Mutant("tries without a bound of their own", KERNEL, "(arc.num_tries < self.max_tries)", "(arc.num_tries < 2 * self.max_tries)", KERNELS),
+    Mutant("prior covariance for its root", ELLIPTICAL, "self.cholesky = jnp.linalg.cholesky(covariance)", "self.cholesky = covariance", KERNELS),
+    Mutant("prior mean forgotten", ELLIPTICAL, "self.mean + self.cholesky @ reference", "self.cholesky @ reference", KERNELS),
+    Mutant("prior counted twice", ELLIPTICAL, "log_likelihood + log_normal(reference), log_likelihood)", "log_likelihood, log_likelihood + log_normal(reference))", KERNELS),
+    # The engine
+    Mutant("stopping at the total count", TICK, "partial(attempt, kernel, until))(chains)", "partial(attempt, kernel, until + 1000 * (jnp.mean(chains.iteration) < until)))(chains)", TICKS),
+    Mutant("stale log ratio after a move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state)", "state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state)._replace(log_ratio=chain.state.log_ratio)", TICKS),
+    Mutant("stuck chains move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed)", "state=choose(busy & (is_inside | is_stuck | ~chain.is_placed)", TICKS),
+    Mutant("stuck draws show the point tried", TICK, "choose(is_stuck & (tried.log_density != jnp.inf), chain.state, tried)", "tried", TICKS),
+    Mutant("finished chains go on", TICK, "return ~chain.is_placed | (chain.iteration < until)", "return ~chain.is_placed | (chain.iteration <= until)", TICKS),
+    Mutant("arcs begun anew in every call", TICK, "    def is_running(carry", "    chains = jax.vmap(renew)(chains, chains.is_placed)\n\n    def is_running(carry", TICKS),
+    Mutant("evaluations of idle chains counted", TICK, "chain.num_evaluations + busy", "chain.num_evaluations + 1", TICKS),
+    Mutant("+inf not reported", MARCH, "(tape.log_density == np.inf)", "(tape.log_density == np.nan)", TICKS),
+    Mutant("bad starts kept", MARCH, "        if not is_bad.any():", "        if True:", TICKS),
+    Mutant("good starts redrawn too", MARCH, "jnp.where(is_bad[:, None], refill(count), chains.state.reference)", "refill(count)", TICKS),
+    Mutant("chains wait for each other", TICK, "jax.vmap(partial(attempt, kernel, until))(chains)", "jax.vmap(partial(attempt, kernel, jnp.minimum(until, jnp.min(chains.iteration) + 1)))(chains)", TICKS),
+    # Maps and fits
+    Mutant("coupling forgets its log-determinant", COUPLING, "given), jnp.sum(log_scale)", "given), 0 * jnp.sum(log_scale)", TRANSPORTS),
+    Mutant("coupling inverts its scale wrongly", COUPLING, "jnp.exp(-log_scale)", "jnp.exp(log_scale)", TRANSPORTS),
+    Mutant("coupling without a bound", COUPLING, "self.max_log_scale * jnp.tanh(log_scale / self.max_log_scale)", "log_scale", TRANSPORTS),
+    Mutant("coupling moves the wrong half", COUPLING, "(first, second) if self.moves_first else (second, first)", "(first, second)", TRANSPORTS),
+    Mutant("map starts away from the identity", COUPLING, "0 if layer == depth else", "", TRANSPORTS),
+    Mutant("(5) without its log-determinant", OBJECTIVES, "jax.vmap(log_normal)(references) + log_dets", "jax.vmap(log_normal)(references)", FIT),
+    Mutant("(6) of the wrong sign", OBJECTIVES, "jax.vmap(log_density)(positions) + log_dets", "jax.vmap(log_density)(positions) - log_dets", FIT),
+    Mutant("steps that are not finite are taken", ADAM, "choose(is_finite, (moved,", "choose(is_finite | True, (moved,", FIT),
+    Mutant("only the loss is looked at", ADAM, " & jnp.all(jnp.isfinite(gradient))", "", FIT),
+    Mutant("the learning rate never decays", ADAM, "self.factor ** (step / self.horizon)", "self.factor ** (0 * step / self.horizon)", FIT),
+    Mutant("stale log ratio after the map changed", PAPER, "chains = move_chains(chains, chains.state.reference)", "pass", WARMUP),
+    Mutant("the map of the epoch before", PAPER, "kernel = TransportEllipticalSlice(task.target.log_density, state.transport)", "pass", WARMUP),
+    Mutant("m taken for one", PAPER, "num_steps = jnp.int32(self.num_steps)", "num_steps = jnp.int32(1)", WARMUP),
+    # Targets, verdict, sample
+    Mutant("support's log-determinant dropped", FUNCTION, "(value + sum(log_dets)).astype", "(value + 0 * sum(log_dets)).astype", TARGETS),
+    Mutant("support's log-determinant not summed", FUNCTION, "jnp.sum(self.transform.log_abs_det_jacobian(free, value))", "jnp.mean(self.transform.log_abs_det_jacobian(free, value))", TARGETS),
+    Mutant("R-hat not judged", CONVERGENCE, "found.r_hat[worst] >= MAX_R_HAT", "found.r_hat[worst] >= 10 * MAX_R_HAT", VERDICT),
+    Mutant("ESS not judged", CONVERGENCE, "not ess[least] >= MIN_ESS", "ess[least] < 0", VERDICT),
+    Mutant("constant draws pass", CONVERGENCE, "        return Verdict(False, reasons)\n    worst", "        return Verdict(True, reasons)\n    worst", VERDICT),
+    Mutant("rounding not looked at", SAMPLING, "noise > MAX_NOISE", "noise < 0", SAMPLE),
+    Mutant("large seeds are cut", SAMPLING, "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
+]  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    mutant: Mutant
+    is_caught: bool
+    by: str
+    seconds: float
+
+
+def apply(mutant: Mutant, folder: Path) -> None:
+    """A copy of the project in `folder` with the bug in it."""
+    for name in ("src", "tests", "verify"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    path = folder / "src/tessmc" / mutant.file
+    text = path.read_text()
+    count = text.count(mutant.old)
+    if count != 1:
+        raise ValueError(f"{mutant.name}: its text occurs {count} times in {mutant.file}, not once")
+    path.write_text(text.replace(mutant.old, mutant.new))
+
+
+def try_out(mutant: Mutant) -> Outcome:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        apply(mutant, folder)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
+        environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return Outcome(mutant, False, "no end within the time limit", time.monotonic() - began)
+    failed = re.search(r"^FAILED (.+?)(?: - |$)", done.stdout, flags=re.MULTILINE)
+    is_caught = done.returncode == 1 and failed is not None
+    return Outcome(mutant, is_caught, failed[1] if failed else "nothing", time.monotonic() - began)
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
+    outcomes = []
+    with ThreadPoolExecutor(NUM_WORKERS) as pool:
+        for outcome in pool.map(try_out, chosen):
+            outcomes.append(outcome)
+            mark = "caught  " if outcome.is_caught else "SURVIVED"
+            print(f"{mark} {outcome.mutant.name:<45} {outcome.by} ({outcome.seconds:.0f} s)", flush=True)
+    num_caught = sum(outcome.is_caught for outcome in outcomes)
+    print(f"{num_caught} of {len(outcomes)} mutants caught")
+    return 0 if outcomes and num_caught == len(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

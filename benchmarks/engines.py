@@ -19,8 +19,8 @@ from tessmc._random import straight
 from tessmc.engines import collect, place_chains
 from tessmc.kernels import TransportEllipticalSlice
 
-DIM, NUM_ROWS, NUM_REPEATS = 51, 1000, 5
-NUM_DRAWS = {1: 4000, 8: 2000, 128: 1000, 1024: 500}
+DIM, NUM_ROWS, NUM_REPEATS = 51, 1000, 3
+NUM_DRAWS = {1: 20_000, 8: 4000, 128: 1000, 1024: 1000}
 
 
 class LogisticRegression(eqx.Module):

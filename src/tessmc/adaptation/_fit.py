@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, PyTree
 from paramax import NonTrainable
 
+from tessmc._random import straight
 from tessmc._types import Count, Key, Scalar
 from tessmc.kernels import choose
 
@@ -69,6 +70,7 @@ def begin_fit(transport: AbstractBijection) -> FitState:
 @eqx.filter_jit
 def fit(objective: Objective, state: FitState, key: Key, data: Any, schedule: Decay, num_steps: Count) -> FitState:
     """Take `num_steps` Adam steps; those with a non-finite loss or gradient are skipped and counted."""
+    key = straight(key)
     parameters, fixed = trainable(state.transport)
     # As one vector the parameters need one Adam update, not one for each array: less to compile and to hand over.
     vector, unravel = ravel_pytree(parameters)

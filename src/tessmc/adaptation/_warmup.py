@@ -232,7 +232,9 @@ def _explained() -> Iterator[None]:
 
 
 def _normal(key: Key, count: int, like: Points) -> Points:
-    return jr.normal(jr.fold_in(key, count), like.shape, like.dtype)
+    # By NumPy, which has nothing to compile.
+    rng = np.random.default_rng([*np.asarray(jr.key_data(key)).tolist(), count])
+    return jnp.asarray(rng.standard_normal(like.shape), like.dtype)
 
 
 def _from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, Points]) -> Scalar:

@@ -17,9 +17,6 @@ from jaxtyping import Array, Bool
 from tessmc._types import Count, Key, Point, Scalar, Truth
 from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, ask, begin, choose, tell
 
-MAX_TICKS = 256
-MAX_TAPE_VALUES = 2**22
-
 
 class Chain(NamedTuple):
     """A chain on its way: the last draw, the arc it searches now, and where in its life it is.
@@ -49,6 +46,15 @@ class Record(NamedTuple):
     is_try: Truth
     is_draw: Truth
     is_stuck: Truth
+
+
+class Ticks(NamedTuple):
+    """What the compiled loop carries: counts, all chains, and the tape on which they write."""
+
+    num_ticks: Count
+    num_rows: Count
+    chains: Chain
+    tape: Record
 
 
 def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Chain, Record]:
@@ -85,47 +91,55 @@ def is_busy(chain: Chain, until: Count) -> Bool[Array, "..."]:
     return ~chain.is_placed | (chain.iteration < until)
 
 
-def renew(chain: Chain, is_done: Truth) -> Chain:
-    """Begin the next ellipse of a chain whose arc has ended."""
-    arc = begin(jr.fold_in(chain.key, chain.iteration), chain.state)
-    return chain._replace(arc=choose(is_done, arc, chain.arc), is_placed=chain.is_placed | is_done)
+def renew(chain: Chain, is_done: Truth) -> Arc:
+    """The next ellipse of a chain whose arc has ended, or the arc it is on."""
+    return choose(is_done, begin(jr.fold_in(chain.key, chain.iteration), chain.state), chain.arc)
 
 
-def tick(kernel: AbstractSliceKernel, until: Count, chains: Chain) -> tuple[Chain, Record]:
+def tick(kernel: AbstractSliceKernel, until: Count, ticks: Ticks) -> Ticks:
     """One density evaluation for every chain that still has a value to ask for."""
-    moved, record = jax.vmap(partial(attempt, kernel, until))(chains)
-    is_done = record.is_draw | ~chains.is_placed
-    # With few chains most ticks end no arc, and the momenta of the next one need not be drawn.
-    return lax.cond(jnp.any(is_done), jax.vmap(renew), lambda chain, _: chain, moved, is_done), record
+    moved, record = jax.vmap(partial(attempt, kernel, until))(ticks.chains)
+    is_done = record.is_draw | ~ticks.chains.is_placed
+
+    def note(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
+        tape = jax.tree.map(lambda rows, row: rows.at[num_rows].set(row), tape, record)
+        return num_rows + 1, tape, jax.vmap(renew)(moved, is_done)
+
+    def skip(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
+        return num_rows, tape, moved.arc
+
+    # With few chains most ticks end no arc: there is nothing to write down, and no momentum to draw.
+    is_event = is_done | (record.is_try & (record.log_density == jnp.inf))
+    num_rows, tape, arc = lax.cond(jnp.any(is_event), note, skip, ticks.num_rows, ticks.tape)
+    chains = moved._replace(arc=arc, is_placed=moved.is_placed | is_done)
+    return Ticks(ticks.num_ticks + 1, num_rows, chains, tape)
 
 
 @eqx.filter_jit
 def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks: Count) -> tuple[Chain, Record]:
-    """Run until every chain has made `until` transitions, for `num_ticks` ticks or a full tape at most.
+    """Run until every chain has made `until` transitions, or `num_ticks` ticks, or until the tape is full.
 
     The numbers of draws and ticks are arguments of the program, not part of it, and a chain's arc is
     carried from call to call: neither what is compiled nor what is drawn depends on the chunks.
 
     Returns:
-        The chains, and the tape: records with leading axes (tick, chain), zeros where no tick was run.
+        The chains, and the tape: records with leading axes (row, chain), a row for every tick in which some
+        chain was placed, made a draw or met +inf; zeros in the rows left over.
     """
     length = tape_length(*chains.state.reference.shape)
-    row = jax.eval_shape(partial(tick, kernel, until), chains)[1]
+    row = jax.eval_shape(jax.vmap(partial(attempt, kernel, until)), chains)[1]
     tape = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), row)
 
-    def is_running(carry: tuple[Count, Chain, Record]) -> Truth:
-        count, chains, _ = carry
-        return (count < jnp.minimum(num_ticks, length)) & jnp.any(is_busy(chains, until))
+    def is_running(ticks: Ticks) -> Truth:
+        has_room = (ticks.num_ticks < num_ticks) & (ticks.num_rows < length)
+        return has_room & jnp.any(is_busy(ticks.chains, until))
 
-    def run(carry: tuple[Count, Chain, Record]) -> tuple[Count, Chain, Record]:
-        count, chains, tape = carry
-        chains, record = tick(kernel, until, chains)
-        return count + 1, chains, jax.tree.map(lambda rows, row: rows.at[count].set(row), tape, record)
-
-    _, chains, tape = lax.while_loop(is_running, run, (jnp.int32(0), chains, tape))
-    return chains, tape
+    start = Ticks(jnp.int32(0), jnp.int32(0), chains, tape)
+    end = lax.while_loop(is_running, partial(tick, kernel, until), start)
+    return end.chains, end.tape
 
 
 def tape_length(num_chains: int, dim: int) -> int:
-    """Ticks that one call records: many where they are small, few where they would fill memory."""
-    return max(16, min(MAX_TICKS, MAX_TAPE_VALUES // (num_chains * dim)))
+    """Rows of the tape: many where they are small, few where they would fill memory."""
+    size = num_chains * dim
+    return max(16, min(max(256, 2**17 // size), 2**22 // size))

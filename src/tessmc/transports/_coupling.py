@@ -31,7 +31,7 @@ class AffineCoupling(AbstractBijection):
 
     def __init__(
         self,
-        key: Key,
+        rng: np.random.Generator,
         dim: int,
         *,
         moves_first: bool,
@@ -46,7 +46,7 @@ class AffineCoupling(AbstractBijection):
         self.max_log_scale = max_log_scale
         num_moved = self.split if moves_first else dim - self.split
         # With d = 1 nothing is left to condition on; the network then sees a constant.
-        self.network = _network(key, max(1, dim - num_moved), 2 * num_moved, width, depth, activation)
+        self.network = _network(rng, max(1, dim - num_moved), 2 * num_moved, width, depth, activation)
 
     def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
         moved, given = self._parts(x)
@@ -96,9 +96,10 @@ def paper_coupling(
     if dim < 1 or num_layers < 1:
         raise ValueError(f"a coupling map needs dim and num_layers of at least 1, got {dim} and {num_layers}")
 
+    rng = np.random.default_rng(np.asarray(jr.key_data(key)))
     layers = [
         AffineCoupling(
-            key_layer,
+            rng,
             dim,
             moves_first=moves_first,
             width=width or dim,
@@ -106,27 +107,31 @@ def paper_coupling(
             activation=activation,
             max_log_scale=max_log_scale,
         )
-        for key_layer, moves_first in zip(jr.split(key, 2 * num_layers), num_layers * (True, False), strict=True)
+        for moves_first in num_layers * (True, False)
         if moves_first or dim > 1
     ]
     return Chain(layers)
 
 
 def _network(
-    key: Key, num_inputs: int, num_outputs: int, width: int, depth: int, activation: Callable[[Array], Array]
+    rng: np.random.Generator,
+    num_inputs: int,
+    num_outputs: int,
+    width: int,
+    depth: int,
+    activation: Callable[[Array], Array],
 ) -> eqx.nn.MLP:
     """A dense network whose last layer is zero, so that a coupling made of it is the identity.
 
     Weights have Equinox's own law, U(-1/√n, 1/√n) for n inputs. They are drawn in NumPy: building a network
     op by op, or compiling its construction, takes longer than training it.
     """
-    rng = np.random.default_rng(np.asarray(jr.key_data(key)))
     sizes = [num_inputs, *depth * [width], num_outputs]
     drawn = []
     for layer, (before, after) in enumerate(pairwise(sizes)):
         bound = 0 if layer == depth else 1 / np.sqrt(before)
         drawn += [jnp.asarray(rng.uniform(-bound, bound, shape), float) for shape in ((after, before), (after,))]
-    skeleton = eqx.filter_eval_shape(eqx.nn.MLP, num_inputs, num_outputs, width, depth, activation, key=key)
+    skeleton = eqx.filter_eval_shape(eqx.nn.MLP, num_inputs, num_outputs, width, depth, activation, key=jr.key(0))
     return eqx.tree_at(
         lambda net: [part for layer in net.layers for part in (layer.weight, layer.bias)], skeleton, drawn
     )

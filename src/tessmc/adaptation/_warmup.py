@@ -247,10 +247,12 @@ def _from_target(transport: AbstractBijection, _: Key, positions: Points) -> Sca
 
 
 def _entry(chains: Chain, state: FitState) -> dict[str, float | int]:
+    log_ratio = np.asarray(chains.state.log_ratio)
+    inside = log_ratio[np.isfinite(log_ratio)]
     return {
         "iteration": finished(chains),
         "loss": float(state.loss),
-        "s": float(np.std(np.asarray(chains.state.log_ratio))),
+        "s": float(np.std(inside)) if inside.size else float("inf"),
         "num_evaluations": count_evaluations(chains),
         "num_skipped": int(state.num_skipped),
     }

@@ -86,7 +86,10 @@ def compare(kernel: TransportEllipticalSlice, num_chains: int) -> None:
 
     # The first run of each compiles; its draws are compared.
     (positions, num_tries), (same, _) = by_lockstep(), by_ticks()
-    assert np.allclose(positions[:, :20], same[:, :20], atol=1e-2), "the two engines draw differently"
+    # The arithmetic of batches of different sizes rounds differently, which at times decides on which side of a slice
+    # a point lies.
+    is_same = np.isclose(positions[:, :20], same[:, :20], atol=1e-2).all(axis=(1, 2))
+    assert is_same.mean() > 0.99, "the two engines draw differently"
     times = [(seconds(by_lockstep)[0], seconds(by_ticks)[0]) for _ in range(num_repeats)]
     slow, fast = (statistics.median(column) for column in zip(*times, strict=True))
     print(

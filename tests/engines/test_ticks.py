@@ -60,6 +60,15 @@ def test_same_draws_by_step_and_by_engines_of_any_size(name):
     assert same(many.position[3], third)
 
 
+def test_same_draws_where_the_last_of_many_go_on_apart():
+    references = jr.normal(jr.key(1), (512, 1))
+    many = engine(ELEMENTWISE, references, 20)
+    few = engine(ELEMENTWISE, references[:100], 20)
+    for name, values in few._asdict().items():
+        assert np.array_equal(getattr(many, name)[:100], values), name
+    assert np.all(np.isin(many.num_tries, np.arange(1, 101)))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_same_bits_for_any_chunks(name):
     kernel, dim = KERNELS[name]

@@ -101,7 +101,7 @@ MUTANTS = [
     Mutant("good starts redrawn too", MARCH, "jnp.where(is_bad[:, None], refill(count), chains.state.reference)", "refill(count)", TICKS),
     Mutant("chains wait for each other", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, jnp.minimum(until, jnp.min(ticks.chains.iteration) + 1)))(ticks.chains)", TICKS),
     Mutant("the last chains are put back in another order", TICK, "all_.at[last].set(part)", "all_.at[last[::-1]].set(part)", TICKS),
-    Mutant("the tape forgets whose draw it is", TICK, "chain=chain.number", "chain=0 * chain.number", TICKS),
+    Mutant("the last chains write in another's column", TICK, "ticks.chains)), last, 0)", "ticks.chains)), last[::-1], 0)", TICKS),
     # Maps and fits
     Mutant("coupling forgets its log-determinant", COUPLING, "given), jnp.sum(log_scale)", "given), 0 * jnp.sum(log_scale)", TRANSPORTS),
     Mutant("coupling inverts its scale wrongly", COUPLING, "jnp.exp(-log_scale)", "jnp.exp(log_scale)", TRANSPORTS),

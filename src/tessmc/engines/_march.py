@@ -47,7 +47,7 @@ def place_chains(key: Key, references: Points) -> Chain:
     counts, no = (jnp.asarray(np.zeros(num_chains, kind)) for kind in (np.int32, bool))
     state = ChainState(references, points, values, values)
     arc = Arc(keys, points, points, values, values, values, values, counts, counts, counts)
-    return Chain(jnp.asarray(np.arange(num_chains, dtype=np.int32)), keys, state, arc, no, counts, counts)
+    return Chain(keys, state, arc, no, counts, counts)
 
 
 _fold_in_all = jax.jit(jax.vmap(jr.fold_in, in_axes=(None, 0)))
@@ -122,8 +122,9 @@ def collect(
     )
 
     def store(chains: Chain, tape: Record) -> None:
-        source = np.flatnonzero(tape.is_draw)
-        slots = tape.chain.ravel()[source] * num_draws + tape.iteration.ravel()[source] - first
+        owners, rows = np.nonzero(np.asarray(tape.is_draw).T)
+        source = rows * num_chains + owners
+        slots = owners * num_draws + np.asarray(tape.iteration).ravel()[source] - first
         for name in Draws._fields:
             # One index into rows is several times as fast as two into an array of three axes.
             taken, stored = getattr(tape, name), getattr(draws, name)
@@ -172,9 +173,9 @@ def refuse_infinite(tape: Record, describe: Describe) -> None:
     """+inf is no log density: a chain would never leave such a point."""
     is_infinite = tape.is_try & (tape.log_density == np.inf)
     if is_infinite.any():
-        where = tuple(np.argwhere(is_infinite)[0])
+        tick, chain = np.argwhere(is_infinite)[0]
         raise DensityError(
-            f"the log density is +inf at {describe(tape.position[where])} (chain {tape.chain[where]}); a density is "
+            f"the log density is +inf at {describe(tape.position[tick, chain])} (chain {chain}); a density is "
             "finite: bound it, or return -inf where the position is impossible"
         )
 

@@ -5,7 +5,7 @@ stops at its own number of draws, because stopping at a total count would favour
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,12 +22,10 @@ class Chain(NamedTuple):
     """A chain on its way: the last draw, the arc it searches now, and where in its life it is.
 
     Attributes:
-        number: which of all chains it is.
         is_placed: False until the density at the chain's own point has been paid for.
         iteration: transitions finished, over warm-up and sampling; it names the random stream.
     """
 
-    number: Count
     key: Key
     state: ChainState
     arc: Arc
@@ -39,7 +37,6 @@ class Chain(NamedTuple):
 class Record(NamedTuple):
     """What a chain did in one tick: the point it tried, or, at a draw, the point it now stands at."""
 
-    chain: Count
     position: Point
     log_density: Scalar
     log_ratio: Scalar
@@ -70,7 +67,6 @@ def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Ch
     # At a draw the record is of the point where the chain now stands, at another try of the point tried.
     shown = choose(is_stuck & (tried.log_density != jnp.inf), chain.state, tried)
     record = Record(
-        chain=chain.number,
         position=shown.position,
         log_density=shown.log_density,
         log_ratio=shown.log_ratio,
@@ -100,13 +96,13 @@ def renew(chain: Chain, is_done: Truth) -> Arc:
     return choose(is_done, begin(jr.fold_in(chain.key, chain.iteration), chain.state), chain.arc)
 
 
-def tick(kernel: AbstractSliceKernel, until: Count, ticks: Ticks) -> Ticks:
-    """One density evaluation for every chain that still has a value to ask for."""
+def tick(kernel: AbstractSliceKernel, until: Count, columns: Any, ticks: Ticks) -> Ticks:
+    """One density evaluation for every chain that still has a value to ask for; they write in their columns."""
     moved, record = jax.vmap(partial(attempt, kernel, until))(ticks.chains)
     is_done = record.is_draw | ~ticks.chains.is_placed
 
     def note(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
-        tape = jax.tree.map(lambda rows, row: rows.at[num_rows, : len(row)].set(row), tape, record)
+        tape = jax.tree.map(lambda rows, row: rows.at[num_rows, columns].set(row), tape, record)
         return num_rows + 1, tape, jax.vmap(renew)(moved, is_done)
 
     def skip(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
@@ -127,7 +123,7 @@ def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks:
     carried from call to call: neither what is compiled nor what is drawn depends on the chunks.
 
     Returns:
-        The chains, and the tape: records with leading axes (row, slot), a row for every tick in which some
+        The chains, and the tape: records with leading axes (row, chain), a row for every tick in which some
         chain was placed, made a draw or met +inf; zeros in the rows left over.
     """
     num_chains, dim = chains.state.reference.shape
@@ -135,20 +131,20 @@ def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks:
     row = jax.eval_shape(jax.vmap(partial(attempt, kernel, until)), chains)[1]
     tape = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), row)
 
-    def work(ticks: Ticks, while_more_than: int) -> Ticks:
+    def work(ticks: Ticks, columns: Any, while_more_than: int) -> Ticks:
         def has_work(ticks: Ticks) -> Truth:
             has_room = (ticks.num_ticks < num_ticks) & (ticks.num_rows < length)
             return has_room & (jnp.sum(is_busy(ticks.chains, until)) > while_more_than)
 
-        return lax.while_loop(has_work, partial(tick, kernel, until), ticks)
+        return lax.while_loop(has_work, partial(tick, kernel, until, columns), ticks)
 
     num_last = num_stragglers(num_chains)
-    ticks = work(Ticks(jnp.int32(0), jnp.int32(0), chains, tape), num_last)
+    ticks = work(Ticks(jnp.int32(0), jnp.int32(0), chains, tape), ..., num_last)
     if num_last == 0:
         return ticks.chains, ticks.tape
     # The last on their way go on in a batch of their own: the others need not be evaluated with them.
     last = jnp.argsort(~is_busy(ticks.chains, until))[:num_last]
-    after = work(ticks._replace(chains=jax.tree.map(lambda leaf: leaf[last], ticks.chains)), 0)
+    after = work(ticks._replace(chains=jax.tree.map(lambda leaf: leaf[last], ticks.chains)), last, 0)
     together = jax.tree.map(lambda all_, part: all_.at[last].set(part), ticks.chains, after.chains)
     return together, after.tape
 

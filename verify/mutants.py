@@ -21,8 +21,9 @@ ROOT = Path(__file__).parents[1]
 NUM_WORKERS = 2
 TIMEOUT = 300
 
-KERNELS, TICKS, FIT, WARMUP = (
+KERNELS, LAWS, TICKS, FIT, WARMUP = (
     "tests/kernels/test_kernels.py",
+    "tests/kernels/test_law.py",
     "tests/engines/test_ticks.py",
     "tests/adaptation/test_fit.py",
     "tests/adaptation/test_warmup.py",
@@ -45,7 +46,9 @@ class Mutant(NamedTuple):
     tests: str
 
 
-ARC, KERNEL, TRANSPORT, ELLIPTICAL = (f"kernels/_{name}.py" for name in ("arc", "kernel", "transport", "elliptical"))
+ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
+    f"kernels/_{name}.py" for name in ("arc", "kernel", "law", "transport", "elliptical")
+)
 TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
@@ -57,44 +60,54 @@ FUNCTION, CONVERGENCE, SAMPLING = "targets/_function.py", "diagnostics/_converge
 
 MUTANTS = [
     # Keys
-    Mutant("key shared by height and first angle", ARC, "jr.uniform(key_angle,", "jr.uniform(key_height,", KERNELS),
-    Mutant("key shared by momentum and height", ARC, "jr.exponential(key_height,", "jr.exponential(key_momentum,", KERNELS),
+    Mutant("key shared by height and first angle", ARC, "jr.exponential(key_height,", "jr.exponential(jr.split(key_aim, 3)[1],", KERNELS),
+    Mutant("key shared by momentum and height", ARC, "jr.exponential(key_height,", "jr.exponential(jr.split(key_aim, 3)[0],", KERNELS),
     Mutant("every shrink with the same key", ARC, "jr.fold_in(arc.key, num_tries)", "jr.fold_in(arc.key, 1)", KERNELS),
     Mutant("momentum reused in every iteration", TICK, "jr.fold_in(chain.key, chain.iteration)", "chain.key", TICKS),
     Mutant("all chains on one stream", MARCH, "jnp.arange(num_chains)", "jnp.zeros(num_chains, jnp.int32)", TICKS),
     Mutant("a round too few in Threefry", "_random.py", "range(5)", "range(4)", RANDOM),
     # The ellipse and the slice
-    Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=dtype) % (2 * jnp.pi)", KERNELS),
-    Mutant("half an ellipse", ARC, "dtype=dtype, maxval=2 * jnp.pi)", "dtype=dtype, maxval=jnp.pi)", KERNELS),
-    Mutant("bracket of half an ellipse", ARC, "(angle - 2 * jnp.pi, angle)", "(angle - jnp.pi, angle)", KERNELS),
+    Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=state.reference.dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=state.reference.dtype) % (2 * jnp.pi)", KERNELS),
+    Mutant("half an ellipse", ARC, "reference.dtype, maxval=2 * jnp.pi)", "reference.dtype, maxval=jnp.pi)", KERNELS),
+    Mutant("bracket of half an ellipse", ARC, "angle, angle - 2 * jnp.pi, angle,", "angle, angle - jnp.pi, angle,", KERNELS),
     Mutant("bracket shrunk on the wrong side", ARC, "jnp.where(arc.angle < 0, arc.angle, arc.lower)", "jnp.where(arc.angle > 0, arc.angle, arc.lower)", KERNELS),
     Mutant("bracket not shrunk", ARC, "        upper=upper,\n", "        upper=arc.upper,\n", KERNELS),
     Mutant("height above the chain", ARC, "log_ratio - jr.exponential", "log_ratio + jr.exponential", KERNELS),
     Mutant("height at the chain", ARC, "log_ratio - jr.exponential", "log_ratio - 0 * jr.exponential", KERNELS),
-    Mutant("height on the natural scale", ARC, "log_ratio - jr.exponential(key_height, dtype=dtype)", "log_ratio * jr.uniform(key_height, dtype=dtype)", KERNELS),
+    Mutant("height on the natural scale", ARC, "log_ratio - jr.exponential(key_height, dtype=", "log_ratio * jr.uniform(key_height, dtype=", KERNELS),
     Mutant("NaN accepted", ARC, "(log_ratio > arc.log_height) & (log_ratio < jnp.inf)", "~(log_ratio <= arc.log_height)", KERNELS),
     Mutant("+inf accepted", ARC, " & (log_ratio < jnp.inf)", "", KERNELS),
     Mutant("a chain at NaN is never released", ARC, "jnp.where(jnp.isnan(state.log_ratio), -jnp.inf, state.log_ratio)", "state.log_ratio", KERNELS),
     Mutant("NaN not counted", ARC, "arc.num_nan + jnp.isnan(log_ratio)", "arc.num_nan", KERNELS),
     Mutant("the ellipse does not close", ARC, "arc.reference * jnp.cos(arc.angle)", "arc.reference * jnp.cos(arc.angle / 2)", KERNELS),
-    Mutant("momentum of the wrong spread", ARC, "momentum = jr.normal(key_momentum, state.reference.shape, dtype)", "momentum = 1.1 * jr.normal(key_momentum, state.reference.shape, dtype)", INVARIANCE),
+    Mutant("momentum of the wrong spread", ARC, "vector = law.draw(key_vector, state.reference, is_fresh)", "vector = 1.1 * law.draw(key_vector, state.reference, is_fresh)", INVARIANCE),
     # Kernels
-    Mutant("log-determinant dropped", TRANSPORT, "log_density + log_det - log_normal", "log_density - log_normal", KERNELS),
-    Mutant("log-determinant of the wrong sign", TRANSPORT, "log_density + log_det - log_normal", "log_density - log_det - log_normal", INVARIANCE),
-    Mutant("reference density forgotten", TRANSPORT, "log_density + log_det - log_normal(reference)", "log_density + log_det", KERNELS),
-    Mutant("reference density of the wrong scale", KERNEL, "-jnp.sum(reference**2) / 2", "-jnp.sum(reference**2)", KERNELS),
+    Mutant("log-determinant dropped", TRANSPORT, "log_density + log_det - self.law.log_density", "log_density - self.law.log_density", KERNELS),
+    Mutant("log-determinant of the wrong sign", TRANSPORT, "log_density + log_det - self.law.log_density", "log_density - log_det - self.law.log_density", INVARIANCE),
+    Mutant("reference density forgotten", TRANSPORT, "log_density + log_det - self.law.log_density(reference)", "log_density + log_det", KERNELS),
+    Mutant("reference density of the wrong scale", LAW, "-jnp.sum(reference**2) / 2", "-jnp.sum(reference**2)", KERNELS),
     Mutant("rejected point kept at the bound", KERNEL, "choose(is_inside, tried, state), info", "choose(is_inside, tried, tried), info", KERNELS),
     Mutant("tries without a bound of their own", KERNEL, "(arc.num_tries < self.max_tries)", "(arc.num_tries < 2 * self.max_tries)", KERNELS),
     Mutant("prior covariance for its root", ELLIPTICAL, "self.cholesky = jnp.linalg.cholesky(covariance)", "self.cholesky = covariance", KERNELS),
     Mutant("prior mean forgotten", ELLIPTICAL, "self.mean + self.cholesky @ reference", "self.cholesky @ reference", KERNELS),
     Mutant("prior counted twice", ELLIPTICAL, "log_likelihood + log_normal(reference), log_likelihood)", "log_likelihood, log_likelihood + log_normal(reference))", KERNELS),
+    # Fresh points and the Student-t reference
+    Mutant("a new height after a fresh point outside, in the engine", TICK, "choose(is_done, (key, log_height), (chain.arc.key, chain.arc.log_height))", "(choose(is_done, key, chain.arc.key), log_height)", LAWS),
+    Mutant("fresh points drawn for ever", TICK, "kernel.law, is_done & kernel.first_try)", "kernel.law, kernel.first_try)", LAWS),
+    Mutant("the ellipse goes through the fresh point", TICK, "aim(key, chain.state, log_height, kernel.law, is_done & kernel.first_try)", "aim(key, chain.state._replace(reference=jnp.where(is_done, chain.state.reference, chain.arc.reference)), log_height, kernel.law, is_done & kernel.first_try)", LAWS),
+    Mutant("fresh tries are not counted", ARC, "return arc._replace(num_tries=before.num_tries, num_nan", "return arc._replace(num_nan", LAWS),
+    Mutant("the fresh point as momentum", KERNEL, "aim(arc.key, state, arc.log_height, self.law, False)", "arc._replace(reference=state.reference, is_fresh=jnp.bool(False), upper=arc.upper + 6)", LAWS),
+    Mutant("t: variance without the dimension", LAW, "dof = self.dof + jnp.where(is_fresh, 0, dim)", "dof = self.dof", LAWS),
+    Mutant("t: variance without the point", LAW, "jnp.where(is_fresh, 0, jnp.sum(reference**2))", "0", LAWS),
+    Mutant("t: exponent without the dimension", LAW, "-(dof + dim) / 2", "-dof / 2", LAWS),
+    Mutant("t: odd degrees of freedom lost", LAW, "jnp.where(dof % 2 == 1, odd, 0)", "0", LAWS),
     # The engine
     Mutant("stopping at the total count", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, until + 1000 * (jnp.mean(ticks.chains.iteration) < until)))(ticks.chains)", TICKS),
     Mutant("stale log ratio after a move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state)", "state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state)._replace(log_ratio=chain.state.log_ratio)", TICKS),
     Mutant("stuck chains move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed)", "state=choose(busy & (is_inside | is_stuck | ~chain.is_placed)", TICKS),
     Mutant("stuck draws show the point tried", TICK, "choose(is_stuck & (tried.log_density != jnp.inf), chain.state, tried)", "tried", TICKS),
     Mutant("finished chains go on", TICK, "return ~chain.is_placed | (chain.iteration < until)", "return ~chain.is_placed | (chain.iteration <= until)", TICKS),
-    Mutant("arcs begun anew in every call", TICK, "    length = tape_length(", "    chains = chains._replace(arc=jax.vmap(renew)(chains, chains.is_placed))\n    length = tape_length(", TICKS),
+    Mutant("arcs begun anew in every call", TICK, "    length = tape_length(", "    chains = chains._replace(arc=jax.vmap(partial(renew, kernel))(chains, chains.is_placed, chains.is_placed))\n    length = tape_length(", TICKS),
     Mutant("evaluations of idle chains counted", TICK, "chain.num_evaluations + busy", "chain.num_evaluations + 1", TICKS),
     Mutant("+inf not reported", MARCH, "(tape.log_density == np.inf)", "(tape.log_density == np.nan)", TICKS),
     Mutant("bad starts kept", MARCH, "        if not is_bad.any():", "        if True:", TICKS),

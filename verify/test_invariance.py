@@ -8,7 +8,7 @@ import pytest
 
 from helpers import TRANSPORTS, WithoutLogDet, all_transports
 from tessmc.engines import collect, place_chains
-from tessmc.kernels import EllipticalSlice, TransportEllipticalSlice
+from tessmc.kernels import EllipticalSlice, Gaussian, StudentT, TransportEllipticalSlice
 from verify.exactness import (
     FALSE_ALARM,
     MAX_TESTS,
@@ -87,6 +87,18 @@ def test_a_bound_on_tries_that_is_often_reached_does_no_harm(dtype):
     _, draws = collect(kernel, place_chains(jr.key(8), jax.jit(jax.vmap(kernel.pull))(starts)), 2)
     assert draws.is_stuck.mean() > 0.02
     assert_exact(p_of_moments(draws.position[:, -1]))
+
+
+@pytest.mark.parametrize("dof", [None, 3, 10])
+def test_with_a_fresh_first_try(dof, dtype):
+    """Before each ellipse a fresh point, of a Gaussian or a Student-t reference."""
+    law = Gaussian() if dof is None else StudentT(dof)
+    kernel = TransportEllipticalSlice(gumbel, all_transports()["coupling_2d"], law=law, first_try=jnp.bool(True))
+    starts = exact_draws(9, NUM_CHAINS, 2, dtype)
+    assert_exact(p_of_moments(after_two_steps(kernel, starts)))
+    _, draws = collect(kernel, place_chains(jr.key(10), jax.jit(jax.vmap(kernel.pull))(starts)), 2)
+    assert_exact(p_of_moments(draws.position[:, -1]))
+    assert_exact(p_of_ranks(ranks_among_neighbours(kernel, starts[: NUM_CHAINS // 4], 11), NUM_RANKS))
 
 
 # --- ranks ---------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def place_chains(key: Key, references: Points) -> Chain:
     points, values = (jnp.asarray(np.zeros(shape, references.dtype)) for shape in ((num_chains, dim), num_chains))
     counts, no = (jnp.asarray(np.zeros(num_chains, kind)) for kind in (np.int32, bool))
     state = ChainState(references, points, values, values)
-    arc = Arc(keys, points, points, values, values, values, values, counts, counts, counts)
+    arc = Arc(keys, points, points, values, values, values, values, no, counts, counts, counts)
     return Chain(keys, state, arc, no, counts, counts)
 
 

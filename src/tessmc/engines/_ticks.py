@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from tessmc._types import Count, Key, Point, Scalar, Truth
-from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, ask, begin, choose, tell
+from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, aim, ask, choose, draw_slice, keep_counts, tell
 
 
 class Chain(NamedTuple):
@@ -91,25 +91,33 @@ def is_busy(chain: Chain, until: Count) -> Bool[Array, "..."]:
     return ~chain.is_placed | (chain.iteration < until)
 
 
-def renew(chain: Chain, is_done: Truth) -> Arc:
-    """The next ellipse of a chain whose arc has ended, or the arc it is on."""
-    return choose(is_done, begin(jr.fold_in(chain.key, chain.iteration), chain.state), chain.arc)
+def renew(kernel: AbstractSliceKernel, chain: Chain, is_done: Truth, is_missed: Truth) -> Arc:
+    """The next slice of a chain whose arc has ended, the ellipse after a fresh point outside, or the arc it is on."""
+    key, log_height = draw_slice(jr.fold_in(chain.key, chain.iteration), chain.state)
+    if kernel.first_try is False:
+        return choose(is_done, aim(key, chain.state, log_height, kernel.law, False), chain.arc)
+    # Whichever it is, one vector is drawn.
+    key, log_height = choose(is_done, (key, log_height), (chain.arc.key, chain.arc.log_height))
+    arc = aim(key, chain.state, log_height, kernel.law, is_done & kernel.first_try)
+    arc = choose(is_done, arc, keep_counts(arc, chain.arc))
+    return choose(is_done | is_missed, arc, chain.arc)
 
 
 def tick(kernel: AbstractSliceKernel, until: Count, columns: Any, ticks: Ticks) -> Ticks:
     """One density evaluation for every chain that still has a value to ask for; they write in their columns."""
     moved, record = jax.vmap(partial(attempt, kernel, until))(ticks.chains)
     is_done = record.is_draw | ~ticks.chains.is_placed
+    is_missed = record.is_try & ~is_done & moved.arc.is_fresh
 
     def note(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
         tape = jax.tree.map(lambda rows, row: rows.at[num_rows, columns].set(row), tape, record)
-        return num_rows + 1, tape, jax.vmap(renew)(moved, is_done)
+        return num_rows + 1, tape, jax.vmap(partial(renew, kernel))(moved, is_done, is_missed)
 
     def skip(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
         return num_rows, tape, moved.arc
 
     # With few chains most ticks end no arc: there is nothing to write down, and no momentum to draw.
-    is_event = is_done | (record.is_try & (record.log_density == jnp.inf))
+    is_event = is_done | is_missed | (record.is_try & (record.log_density == jnp.inf))
     num_rows, tape, arc = lax.cond(jnp.any(is_event), note, skip, ticks.num_rows, ticks.tape)
     chains = moved._replace(arc=arc, is_placed=moved.is_placed | is_done)
     return Ticks(ticks.num_ticks + 1, num_rows, chains, tape)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tessmc._types import Count, Key, Point, Scalar, Truth
+from tessmc.kernels._law import GAUSSIAN, AbstractLaw
 
 
 class ChainState(NamedTuple):
@@ -23,7 +24,11 @@ class ChainState(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """The stretch of an ellipse still to be searched, and what the search met so far."""
+    """The stretch of an ellipse still to be searched, and what the search met so far.
+
+    Attributes:
+        is_fresh: the try is not of an ellipse but of `reference` itself, an independent point (see `begin`).
+    """
 
     key: Key
     reference: Point
@@ -32,24 +37,49 @@ class Arc(NamedTuple):
     angle: Scalar
     lower: Scalar
     upper: Scalar
+    is_fresh: Truth
     num_tries: Count
     num_nan: Count
     num_infinite: Count
 
 
-def begin(key: Key, state: ChainState) -> Arc:
-    """Draw the ellipse, the slice and the first angle (Algorithm 1, lines 1-5)."""
-    key_momentum, key_height, key_angle, key_shrink = jr.split(key, 4)
-    dtype = state.reference.dtype
-    momentum = jr.normal(key_momentum, state.reference.shape, dtype)
+def begin(key: Key, state: ChainState, law: AbstractLaw = GAUSSIAN, first_try: Truth | bool = False) -> Arc:
+    """Draw the slice, the ellipse and the first angle (Algorithm 1, lines 1-5).
+
+    Departs from the paper with `first_try`: the first point tried is then a fresh u ~ φ, and only if it lies outside
+    the slice an ellipse is searched, at the same height. Given the height, a fresh point succeeds with a chance that
+    does not depend on where the chain is: the move is a fixed mixture of an exact draw from the slice and Algorithm 1.
+    """
+    key_aim, log_height = draw_slice(key, state)
+    return aim(key_aim, state, log_height, law, first_try)
+
+
+def draw_slice(key: Key, state: ChainState) -> tuple[Key, Scalar]:
+    """A height below the chain's log ratio (line 3), and the key of what follows."""
+    key_height, key_aim = jr.split(key)
     # A chain that stands at a NaN takes whatever is finite.
     log_ratio = jnp.where(jnp.isnan(state.log_ratio), -jnp.inf, state.log_ratio)
     # The log of a uniform is minus a standard exponential.
-    log_height = log_ratio - jr.exponential(key_height, dtype=dtype)
-    angle = jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)
-    bracket = (angle - 2 * jnp.pi, angle)
+    return key_aim, log_ratio - jr.exponential(key_height, dtype=state.reference.dtype)
+
+
+def aim(key: Key, state: ChainState, log_height: Scalar, law: AbstractLaw, is_fresh: Truth | bool) -> Arc:
+    """What is to be searched at a height: an ellipse through the chain (lines 2, 4 and 5), or one fresh point."""
+    key_vector, key_angle, key_rest = jr.split(key, 3)
+    vector = law.draw(key_vector, state.reference, is_fresh)
+    angle = jr.uniform(key_angle, dtype=state.reference.dtype, maxval=2 * jnp.pi)
+    # At the angle 0 an ellipse is at its reference point.
+    reference = jnp.where(is_fresh, vector, state.reference)
+    angle = jnp.where(is_fresh, 0, angle)
     counts = (jnp.int32(0), jnp.int32(0), jnp.int32(0))
-    return Arc(key_shrink, state.reference, momentum, log_height, angle, *bracket, *counts)
+    return Arc(
+        key_rest, reference, vector, log_height, angle, angle - 2 * jnp.pi, angle, jnp.asarray(is_fresh), *counts
+    )
+
+
+def keep_counts(arc: Arc, before: Arc) -> Arc:
+    """An arc that goes on with the search of another: what was met there still counts."""
+    return arc._replace(num_tries=before.num_tries, num_nan=before.num_nan, num_infinite=before.num_infinite)
 
 
 def ask(arc: Arc) -> Point:

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, ArrayLike, Float
 
-from tessmc._types import Point, Scalar
+from tessmc._types import Point, Scalar, Truth
 from tessmc.kernels._arc import ChainState
-from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state, log_normal
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state
+from tessmc.kernels._law import GAUSSIAN, AbstractLaw, log_normal
 
 
 class EllipticalSlice(AbstractSliceKernel):
@@ -24,6 +25,8 @@ class EllipticalSlice(AbstractSliceKernel):
     mean: Point
     cholesky: Float[Array, "dim dim"]
     max_tries: int = eqx.field(static=True)
+    law: AbstractLaw = GAUSSIAN
+    first_try: Truth | bool = False
 
     def __init__(
         self,

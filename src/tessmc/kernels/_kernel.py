@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from tessmc._types import Count, Key, Point, Scalar, Truth
-from tessmc.kernels._arc import Arc, ChainState, ask, begin, tell
+from tessmc._types import Count, Key, Point, Truth
+from tessmc.kernels._arc import Arc, ChainState, aim, ask, begin, keep_counts, tell
+from tessmc.kernels._law import AbstractLaw
 
 T = TypeVar("T")
 
@@ -35,9 +36,16 @@ class StepInfo(NamedTuple):
 
 
 class AbstractSliceKernel(eqx.Module):
-    """A kernel that moves along arcs in a reference space, where momenta are N(0, I)."""
+    """A kernel that moves along arcs in a reference space.
+
+    Attributes:
+        law: φ, the law of that space.
+        first_try: whether a fresh point is tried before each ellipse; False, or a truth value that may be traced.
+    """
 
     max_tries: eqx.AbstractVar[int]
+    law: eqx.AbstractVar[AbstractLaw]
+    first_try: eqx.AbstractVar[Truth | bool]
 
     @abstractmethod
     def evaluate(self, reference: Point) -> ChainState:
@@ -65,9 +73,13 @@ class AbstractSliceKernel(eqx.Module):
         def search(carry: tuple[Truth, Arc, ChainState]) -> tuple[Truth, Arc, ChainState]:
             _, arc, _ = carry
             tried = self.evaluate(ask(arc))
-            return *tell(arc, tried.log_ratio), tried
+            is_inside, arc = tell(arc, tried.log_ratio)
+            if self.first_try is not False:
+                ellipse = aim(arc.key, state, arc.log_height, self.law, False)
+                arc = choose(arc.is_fresh, keep_counts(ellipse, arc), arc)
+            return is_inside, arc, tried
 
-        start = (jnp.bool(False), begin(key, state), state)
+        start = (jnp.bool(False), begin(key, state, self.law, self.first_try), state)
         is_inside, arc, tried = lax.while_loop(is_searching, search, start)
         info = StepInfo(arc.num_tries, arc.num_nan, arc.num_infinite, ~is_inside)
         # Staying at the bound is reversible: a move and its reverse take the same number of tries.
@@ -83,8 +95,3 @@ def as_state(reference: Point, position: Array, log_density: Array, log_ratio: A
 def choose(condition: Truth, if_true: T, if_false: T) -> T:
     """`jnp.where` over all leaves of two like trees."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), if_true, if_false)
-
-
-def log_normal(reference: Point) -> Scalar:
-    """Log φ(u) up to its constant."""
-    return -jnp.sum(reference**2) / 2

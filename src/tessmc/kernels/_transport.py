@@ -5,9 +5,10 @@ from collections.abc import Callable
 import equinox as eqx
 from flowjax.bijections import AbstractBijection
 
-from tessmc._types import Point, Scalar
+from tessmc._types import Point, Scalar, Truth
 from tessmc.kernels._arc import ChainState
-from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state, log_normal
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state
+from tessmc.kernels._law import GAUSSIAN, AbstractLaw
 
 
 class TransportEllipticalSlice(AbstractSliceKernel):
@@ -17,24 +18,35 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         log_density: log π up to a constant, of a vector (dim,).
         transport: T, a FlowJAX bijection of shape (dim,) that pushes u to x.
         max_tries: the bound on density evaluations in one transition.
+        law: φ, the law of the reference space. Departs from the paper if it is not Gaussian.
+        first_try: try a fresh point before each ellipse. Departs from the paper; see `begin`.
     """
 
     log_density: Callable[[Point], Scalar]
     transport: AbstractBijection
     max_tries: int = eqx.field(static=True)
+    law: AbstractLaw
+    first_try: Truth | bool
 
     def __init__(
-        self, log_density: Callable[[Point], Scalar], transport: AbstractBijection, max_tries: int = MAX_TRIES
+        self,
+        log_density: Callable[[Point], Scalar],
+        transport: AbstractBijection,
+        max_tries: int = MAX_TRIES,
+        law: AbstractLaw = GAUSSIAN,
+        first_try: Truth | bool = False,
     ):
         self.log_density = log_density
         self.transport = transport
         self.max_tries = max_tries
+        self.law = law
+        self.first_try = first_try
 
     def evaluate(self, reference: Point) -> ChainState:
         """Log π̂(u) = log π(T(u)) + log |det ∇T(u)| (2), and r(u) = log π̂(u) - log φ(u)."""
         position, log_det = self.transport.transform_and_log_det(reference)
         log_density = self.log_density(position)
-        log_ratio = log_density + log_det - log_normal(reference)
+        log_ratio = log_density + log_det - self.law.log_density(reference)
         return as_state(reference, position, log_density, log_ratio)
 
     def pull(self, position: Point) -> Point:

@@ -1,0 +1,85 @@
+"""The law of reference points: N(0, I), or a Student-t for targets with heavier tails."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, ArrayLike, Int
+
+from tessmc._types import Count, Key, Point, Scalar, Truth
+
+# Above this a Student-t is taken for a Gaussian.
+MAX_DOF = 64
+
+
+class AbstractLaw(eqx.Module):
+    """φ: the law that a perfect map pulls the target back to, invariant under rotations."""
+
+    @abstractmethod
+    def log_density(self, reference: Point) -> Scalar:
+        """Log φ(u) up to its constant."""
+
+    @abstractmethod
+    def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
+        """The momentum of an ellipse through `reference`, or, if that is asked for, a fresh point u ~ φ."""
+
+
+class Gaussian(AbstractLaw):
+    """φ = N(0, I), the law of the paper."""
+
+    def log_density(self, reference: Point) -> Scalar:
+        return log_normal(reference)
+
+    def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
+        return jr.normal(key, reference.shape, reference.dtype)
+
+
+GAUSSIAN = Gaussian()
+
+
+class StudentT(AbstractLaw):
+    """φ = t_ν, for generalised elliptical slice sampling (Nishihara, Murray & Adams 2014).
+
+    t_ν is a Gaussian of random variance τ. Given u, that variance is (ν + |u|²)/χ² with ν + d degrees of freedom;
+    with τ drawn, the ellipse is that of N(0, τI).
+
+    Args:
+        dof: ν, a whole number up to 64, or 0 for the Gaussian limit. It may be traced: one program serves all.
+    """
+
+    dof: Int[Array, ""]
+
+    def __init__(self, dof: ArrayLike):
+        self.dof = jnp.asarray(dof, jnp.int32)
+
+    def log_density(self, reference: Point) -> Scalar:
+        dof, dim = jnp.maximum(self.dof, 1).astype(reference.dtype), len(reference)
+        student = -(dof + dim) / 2 * jnp.log1p(jnp.sum(reference**2) / dof)
+        return jnp.where(self.dof > 0, student, log_normal(reference))
+
+    def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
+        key_normal, key_variance = jr.split(key)
+        normal = jr.normal(key_normal, reference.shape, reference.dtype)
+        dim, dtype = len(reference), reference.dtype
+        dof = self.dof + jnp.where(is_fresh, 0, dim)
+        size = self.dof + jnp.where(is_fresh, 0, jnp.sum(reference**2))
+        variance = size.astype(dtype) / chi_square(key_variance, dof, MAX_DOF + dim, dtype)
+        return normal * jnp.where(self.dof > 0, jnp.sqrt(variance), 1)
+
+
+def chi_square(key: Key, dof: Count, max_dof: int, dtype: jnp.dtype) -> Scalar:
+    """A draw of χ² with a traced whole number of degrees of freedom, at least one.
+
+    Two degrees are twice a standard exponential, an odd one is the square of a normal: unlike a general gamma
+    sampler, this needs no rejection.
+    """
+    key_pairs, key_odd = jr.split(key)
+    pairs = jr.exponential(key_pairs, (max_dof // 2,), dtype)
+    odd = jr.normal(key_odd, (), dtype) ** 2
+    return 2 * jnp.sum(jnp.where(jnp.arange(max_dof // 2) < dof // 2, pairs, 0)) + jnp.where(dof % 2 == 1, odd, 0)
+
+
+def log_normal(reference: Point) -> Scalar:
+    """Log of N(0, I) at a point, up to its constant."""
+    return -jnp.sum(reference**2) / 2

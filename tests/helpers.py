@@ -4,10 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from flowjax.bijections import AbstractBijection, Affine, Identity, TriangularAffine
 
+from tessmc.adaptation._fit import trainable
 from tessmc.models import BananaMap
-from tessmc.transports import paper_coupling
+from tessmc.transports import FixedAffine, Tails, ladder_map, paper_coupling
 
 
 class Sinh(AbstractBijection):
@@ -41,7 +43,7 @@ class WithoutLogDet(AbstractBijection):
 
 def shaken(transport: AbstractBijection, seed: int = 7, scale: float = 0.3) -> AbstractBijection:
     """A map away from the identity, as if it had been trained: every parameter moved at random."""
-    leaves, structure = jax.tree.flatten(eqx.filter(transport, eqx.is_inexact_array))
+    leaves, structure = jax.tree.flatten(trainable(transport)[0])
     keys = jr.split(jr.key(seed), len(leaves))
     moves = [scale * jr.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
     return eqx.apply_updates(transport, structure.unflatten(moves))
@@ -56,6 +58,12 @@ def all_transports() -> dict[str, AbstractBijection]:
         "triangular": TriangularAffine(jnp.ones(2), jnp.array([[2.0, 0.0], [-1.0, 0.5]])),
         "sinh": Sinh((2,)),
         "banana": BananaMap(),
+        "fixed_affine": FixedAffine(
+            np.array([1.0, -3.0]), np.array([1e-3, 1e3]), np.array([[1.0, 0.0], [0.8, 0.6]]), jnp.zeros(0).dtype
+        ),
+        "tails": shaken(Tails(3), scale=1.0),
+        "ladder_1d": shaken(ladder_map(key, 1, jnp.zeros(0).dtype), scale=0.1),
+        "ladder_3d": shaken(ladder_map(key, 3, jnp.zeros(0).dtype, num_layers=2), scale=0.1),
         "coupling_1d": shaken(paper_coupling(key, 1)),
         "coupling_2d": shaken(paper_coupling(key, 2)),
         "coupling_5d": shaken(paper_coupling(key, 5)),

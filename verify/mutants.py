@@ -54,7 +54,7 @@ COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
     "adaptation/_objectives.py",
     "adaptation/_fit.py",
-    "adaptation/_warmup.py",
+    "adaptation/_paper.py",
 )
 FUNCTION, CONVERGENCE, SAMPLING = "targets/_function.py", "diagnostics/_convergence.py", "sampling/_sample.py"
 
@@ -82,9 +82,9 @@ MUTANTS = [
     Mutant("the ellipse does not close", ARC, "arc.reference * jnp.cos(arc.angle)", "arc.reference * jnp.cos(arc.angle / 2)", KERNELS),
     Mutant("momentum of the wrong spread", ARC, "vector = law.draw(key_vector, state.reference, is_fresh)", "vector = 1.1 * law.draw(key_vector, state.reference, is_fresh)", INVARIANCE),
     # Kernels
-    Mutant("log-determinant dropped", TRANSPORT, "log_density + log_det - self.law.log_density", "log_density - self.law.log_density", KERNELS),
-    Mutant("log-determinant of the wrong sign", TRANSPORT, "log_density + log_det - self.law.log_density", "log_density - log_det - self.law.log_density", INVARIANCE),
-    Mutant("reference density forgotten", TRANSPORT, "log_density + log_det - self.law.log_density(reference)", "log_density + log_det", KERNELS),
+    Mutant("log-determinant dropped", TRANSPORT, "sampled + log_det - self.law.log_density", "sampled - self.law.log_density", KERNELS),
+    Mutant("log-determinant of the wrong sign", TRANSPORT, "sampled + log_det - self.law.log_density", "sampled - log_det - self.law.log_density", INVARIANCE),
+    Mutant("reference density forgotten", TRANSPORT, "sampled + log_det - self.law.log_density(reference)", "sampled + log_det", KERNELS),
     Mutant("reference density of the wrong scale", LAW, "-jnp.sum(reference**2) / 2", "-jnp.sum(reference**2)", KERNELS),
     Mutant("rejected point kept at the bound", KERNEL, "choose(is_inside, tried, state), info", "choose(is_inside, tried, tried), info", KERNELS),
     Mutant("tries without a bound of their own", KERNEL, "(arc.num_tries < self.max_tries)", "(arc.num_tries < 2 * self.max_tries)", KERNELS),
@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant("evaluations of idle chains counted", TICK, "chain.num_evaluations + busy", "chain.num_evaluations + 1", TICKS),
     Mutant("+inf not reported", MARCH, "(tape.log_density == np.inf)", "(tape.log_density == np.nan)", TICKS),
     Mutant("bad starts kept", MARCH, "        if not is_bad.any():", "        if True:", TICKS),
-    Mutant("good starts redrawn too", MARCH, "jnp.where(is_bad[:, None], refill(count), chains.state.reference)", "refill(count)", TICKS),
+    Mutant("good starts redrawn too", MARCH, "jnp.where(is_bad[:, None], refill(count, chains), chains.state.reference)", "refill(count, chains)", TICKS),
     Mutant("chains wait for each other", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, jnp.minimum(until, jnp.min(ticks.chains.iteration) + 1)))(ticks.chains)", TICKS),
     Mutant("the last chains are put back in another order", TICK, "all_.at[last].set(part)", "all_.at[last[::-1]].set(part)", TICKS),
     Mutant("the last chains write in another's column", TICK, "ticks.chains)), last, 0)", "ticks.chains)), last[::-1], 0)", TICKS),

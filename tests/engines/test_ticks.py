@@ -174,7 +174,7 @@ def test_plus_infinity_names_the_point():
 def test_bad_starts_are_drawn_anew_and_good_ones_kept():
     kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf), Identity((1,)))
     references = jnp.array([[1.0], [-1.0], [2.0], [jnp.nan]])
-    chains = settle(kernel, place_chains(KEY, references), lambda count: jr.normal(jr.fold_in(KEY, count), (4, 1)))
+    chains = settle(kernel, place_chains(KEY, references), lambda count, _: jr.normal(jr.fold_in(KEY, count), (4, 1)))
     settled = np.asarray(chains.state.position)[:, 0]
     assert np.array_equal(chains.state.reference, chains.state.position)  # the map is the identity
     assert settled[0] == 1
@@ -185,7 +185,7 @@ def test_bad_starts_are_drawn_anew_and_good_ones_kept():
 def test_a_hopeless_start_names_chain_and_point():
     kernel = TransportEllipticalSlice(lambda x: jnp.where(x[0] > 5, 0.0, -jnp.inf), Identity((1,)))
     with pytest.raises(DensityError, match=r"chain 1 found no start: the log density is -inf at \[0\.5\]"):
-        settle(kernel, place_chains(KEY, jnp.array([[6.0], [1.0]])), lambda _: jnp.full((2, 1), 0.5))
+        settle(kernel, place_chains(KEY, jnp.array([[6.0], [1.0]])), lambda *_: jnp.full((2, 1), 0.5))
 
 
 def z_of_second_moment(draws):

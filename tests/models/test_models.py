@@ -3,10 +3,21 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit, logsumexp
 
-from tessmc.models import BananaMap, banana, funnel
+from tessmc.models import (
+    BananaMap,
+    banana,
+    funnel,
+    oxygen,
+    oxygen_flat,
+    predator_prey,
+    regime_switching,
+    sparse_logistic,
+)
 
 
 def test_the_banana_is_a_bent_gaussian():
@@ -36,3 +47,168 @@ def test_a_funnel_names_its_parts():
 def test_a_funnel_of_one_dimension_is_refused():
     with pytest.raises(ValueError, match="at least 2, got 1"):
         funnel(1)
+
+
+# --- oxygen --------------------------------------------------------------------------------------
+
+
+def test_oxygen_is_a_curve_with_noise():
+    times = np.arange(20) / 4
+    target, flat = oxygen(), oxygen_flat()
+    _, demand = target.data
+
+    def log_likelihood(first, second):
+        return stats.norm.logpdf(demand, first * (1 - np.exp(-second * times)), np.sqrt(2e-4)).sum()
+
+    low, high = np.array([-0.5, -2.0]), np.array([0.4, -1.5])
+    values = [jax.tree.map(float, target.constrain(jnp.asarray(point))) for point in (low, high)]
+    jacobians = [np.log(expit(point) * expit(-point)).sum() for point in (low, high)]
+    expected = np.diff(
+        [log_likelihood(*value.values()) + extra for value, extra in zip(values, jacobians, strict=True)]
+    )
+    found = target.log_density(jnp.asarray(high)) - target.log_density(jnp.asarray(low))
+    assert np.isclose(found, expected[0], rtol=1e-4)
+    found = flat.log_density(jnp.array([1.0, 0.1])) - flat.log_density(jnp.array([1.2, 0.09]))
+    assert np.isclose(found, log_likelihood(1.0, 0.1) - log_likelihood(1.2, 0.09), rtol=1e-3)
+
+
+# --- models with data ----------------------------------------------------------------------------
+
+LYNX_AND_HARE = """year,hare,lynx
+1900,30.0,4.0
+1901,47.2,6.1
+1902,70.2,9.8
+1903,77.4,35.2
+1904,36.3,59.4
+1905,20.6,41.7
+1906,18.1,19.0
+1907,21.4,13.0
+1908,22.0,8.3
+1909,25.4,9.1
+1910,27.1,7.4
+1911,40.3,8.0
+1912,57.0,12.3
+1913,76.6,19.5
+1914,52.3,45.7
+1915,19.5,51.1
+1916,11.2,29.7
+1917,7.6,15.8
+1918,14.6,9.7
+1919,16.2,10.1
+1920,24.7,8.6
+"""
+# Points and log densities (with -log y, and with the transforms' log-determinants) published with posteriordb's
+# hudson_lynx_hare-lotka_volterra, in the order alpha, beta, gamma, delta, p0, q0, sigma_p, sigma_q.
+CHECK_POINTS = [
+    ((0.476243, 0.0218016, 0.943388, 0.0311668, 30.1462, 5.21438, 0.219003, 0.254075), -137.527751),
+    ((0.426816, 0.0221044, 0.956091, 0.0335151, 30.5458, 6.38933, 0.266172, 0.23022), -139.094198),
+    ((0.675375, 0.0348327, 0.663477, 0.0185571, 32.5595, 5.26995, 0.350901, 0.242303), -141.546029),
+]
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Small files in the place of the data sets."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "lynx_hare_1900_1920.csv").write_text(LYNX_AND_HARE)
+    np.savetxt(tmp_path / "google_returns.csv", rng.normal(scale=0.03, size=40), header="return", comments="")
+    credit = np.column_stack([rng.integers(0, 5, (30, 24)), rng.integers(1, 3, 30)])
+    np.savetxt(tmp_path / "german_credit_numeric.csv", credit, delimiter=",", header="x", comments="")
+    monkeypatch.setenv("TESSMC_DATA", str(tmp_path))
+    return credit
+
+
+@pytest.mark.usefixtures("data")
+def test_predator_prey_at_published_points():
+    target = predator_prey("1900_1920")
+    names = ("alpha", "beta", "gamma", "delta", "p0", "q0", "sigma_p", "sigma_q")
+    for values, expected in CHECK_POINTS:
+        point = target.unconstrain({name: jnp.asarray(value) for name, value in zip(names, values, strict=True)})
+        # Our density is of log y.
+        constant = -np.log(np.loadtxt(LYNX_AND_HARE.splitlines()[1:], delimiter=",")[:, 1:]).sum()
+        assert np.isclose(target.log_density(point) + constant, expected, atol=2e-3)
+
+
+@pytest.mark.usefixtures("data")
+def test_the_step_of_the_solver_is_fine_enough():
+    coarse, fine = predator_prey("1900_1920"), predator_prey("1900_1920", steps_a_year=80)
+    for seed in range(5):
+        point = jnp.log(jnp.asarray(CHECK_POINTS[0][0]))[jnp.array([0, 1, 3, 2, 4, 5, 6, 7])]
+        point = point + 0.1 * jr.normal(jr.key(seed), (8,))
+        assert abs(coarse.log_density(point) - fine.log_density(point)) < 0.02
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("make", [lambda: predator_prey("1900_1920"), regime_switching, sparse_logistic])
+def test_values_and_gradients_are_finite_far_out(make):
+    target = make()
+    for radius in (1.0, 5.0, 20.0):
+        points = radius * jr.normal(jr.key(0), (50, target.dim))
+        values, gradients = jax.jit(jax.vmap(jax.value_and_grad(target.log_density)))(points)
+        if radius < 10:
+            assert np.isfinite(values).all()
+            assert np.isfinite(gradients).all()
+        assert not np.any(np.asarray(values) == np.inf)
+
+
+@pytest.mark.usefixtures("data")
+def test_regime_switching_sums_over_all_paths():
+    target = regime_switching()
+    returns = np.asarray(target.data[0])
+    point = 0.3 * np.random.default_rng(1).normal(size=9)
+    value = jax.tree.map(np.asarray, target.constrain(jnp.asarray(point, jnp.float32)))
+    stay, before = value["stay"], np.concatenate([[value["r0"]], returns[:-1]])
+    moves = np.array([[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]])
+    means = np.stack([np.full(len(returns), value["alpha"][0]), value["alpha"][1] + value["rho"] * before], 1)
+    log_normals = stats.norm.logpdf(returns[:, None], means, value["sigma"])
+    regimes = np.log([value["xi0"], 1 - value["xi0"]])
+    for row in log_normals:
+        regimes = logsumexp(regimes[:, None] + np.log(moves), axis=0) + row
+    prior = (
+        stats.norm.logpdf(value["alpha"], 0, 0.1).sum()
+        + stats.norm.logpdf(value["rho"], 1, 0.1)
+        + stats.halfcauchy.logpdf(value["sigma"]).sum()
+        + stats.beta.logpdf(stay, 10, 2).sum()
+        + stats.norm.logpdf(value["r0"])
+        + stats.beta.logpdf(value["xi0"], 2, 2)
+    )
+    jacobian = np.log(value["rho"]) + np.log(value["sigma"]).sum() + np.log(stay * (1 - stay)).sum()
+    jacobian += np.log(value["xi0"] * (1 - value["xi0"]))
+    constants = 2 * stats.halfcauchy.logpdf(0) + 2 * stats.beta.logpdf(0.5, 10, 2) - 2 * 10 * np.log(0.5)
+    constants += stats.beta.logpdf(0.5, 2, 2) - 2 * np.log(0.5)
+    expected = logsumexp(regimes) + prior + jacobian - constants
+    assert np.isclose(target.log_density(jnp.asarray(point, jnp.float32)), expected, rtol=1e-4)
+
+
+def test_sparse_logistic_is_a_bernoulli_regression(data):
+    target = sparse_logistic()
+    assert target.dim == 51
+    features = data[:, :-1]
+    design = 2 * (features - features.min(0)) / np.ptp(features, axis=0) - 1
+    design = np.column_stack([np.ones(30), design])
+
+    def expected(value):
+        probability = expit(design @ (value["tau"] * value["lambda"] * value["beta"]))
+        scales = np.append(value["lambda"], value["tau"])
+        return (
+            stats.bernoulli.logpmf(data[:, -1] == 1, probability).sum()
+            + stats.norm.logpdf(value["beta"]).sum()
+            + stats.gamma.logpdf(scales, 0.5, scale=2).sum()
+            + np.log(scales).sum()
+        )
+
+    points = 0.5 * jr.normal(jr.key(3), (2, 51))
+    exact = [expected(jax.tree.map(np.asarray, target.constrain(point))) for point in points]
+    found = [target.log_density(point) for point in points]
+    assert np.isclose(found[1] - found[0], exact[1] - exact[0], rtol=1e-4)
+
+
+def test_missing_data_say_what_to_put_where(monkeypatch, tmp_path):
+    monkeypatch.delenv("TESSMC_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=r"google_returns\.csv .* TESSMC_DATA, which is not set"):
+        regime_switching()
+    monkeypatch.setenv("TESSMC_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        sparse_logistic()
+    with pytest.raises(ValueError, match="'1900_1920'"):
+        predator_prey("1900")

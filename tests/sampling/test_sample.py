@@ -18,6 +18,7 @@ import tessmc
 from tessmc import DensityError, Warmup
 from tessmc.models import BananaMap, banana
 from tessmc.sampling import _progress
+from tessmc.sampling._sample import _light_tails
 
 QUICK = Warmup.paper(num_initial_steps=50, num_initial_draws=64)
 
@@ -290,7 +291,7 @@ REFUSED = {
     "a map of another dimension": ({"transport": Identity((3,))}, ValueError, r"shape \(2,\) .* has shape \(3,\)"),
     "no map": ({"transport": jnp.exp}, TypeError, "FlowJAX bijection"),
     "no warm-up": ({"warmup": "paper"}, TypeError, "made by tessmc.Warmup"),
-    "an untrainable map": ({"transport": Identity((2,))}, ValueError, "pass num_warmup=0"),
+    "an untrainable map": ({"transport": Identity((2,)), "warmup": QUICK}, ValueError, "pass num_warmup=0"),
     "init of 64 chains": (
         {"init": np.zeros((64, 2))}, ValueError, "`init` has 64 chains but num_chains is 128; pass num_chains=64",
     ),
@@ -314,8 +315,8 @@ REFUSED = {
 def test_what_does_not_fit_is_refused_before_anything_is_compiled(case, monkeypatch):
     change, kind, sentence = REFUSED[case]
     settings = {"target": normal, "like": 2, "progress": False, **change}
-    for name in ("advance", "fit"):
-        monkeypatch.setattr(f"tessmc.adaptation._warmup.{name}", None)
+    for name in ("_paper.advance", "_paper.fit", "_auto.advance", "_windows.fit"):
+        monkeypatch.setattr(f"tessmc.adaptation.{name}", None)
     with pytest.raises(kind, match=sentence):
         tessmc.sample(settings.pop("target"), **settings)
 
@@ -409,3 +410,13 @@ def test_a_trained_map_is_a_start_for_another_run():
     trained = tessmc.sample(normal, like=2, num_warmup=2, transport=shifted, warmup=QUICK, **settings).transport
     assert isinstance(trained, Affine)
     assert not np.allclose(trained.loc, 1)
+
+
+def test_a_tail_seen_by_a_few_long_visits_is_reported():
+    ratios = np.zeros((20, 400))
+    assert _light_tails(ratios) == []
+    ratios[3, 100:300] = 6.0
+    (sentence,) = _light_tails(ratios)
+    assert sentence.startswith("1 chains came into a tail")
+    ratios[:, ::4] = 6.0  # visited all the time: known well
+    assert _light_tails(ratios) == []

@@ -2,9 +2,11 @@
 
 from tessmc.adaptation._fit import Decay, FitState, begin_fit, fit
 from tessmc.adaptation._objectives import kl_from_reference, kl_from_target
-from tessmc.adaptation._warmup import Warmup, WarmupResult, WarmupTask
+from tessmc.adaptation._task import AbstractWarmup, WarmupResult, WarmupTask
+from tessmc.adaptation._warmup import Warmup
 
 __all__ = [
+    "AbstractWarmup",
     "Decay",
     "FitState",
     "Warmup",

@@ -18,6 +18,7 @@ from paramax import NonTrainable
 from tessmc._random import straight
 from tessmc._types import Count, Key, Scalar
 from tessmc.kernels import choose
+from tessmc.transports import FixedAffine
 
 ADAM = optax.scale_by_adam()
 
@@ -68,8 +69,29 @@ def begin_fit(transport: AbstractBijection) -> FitState:
 
 
 @eqx.filter_jit
-def fit(objective: Objective, state: FitState, key: Key, data: Any, schedule: Decay, num_steps: Count) -> FitState:
-    """Take `num_steps` Adam steps; those with a non-finite loss or gradient are skipped and counted."""
+def fit(
+    objective: Objective,
+    state: FitState,
+    key: Key,
+    data: Any,
+    schedule: Decay,
+    num_steps: Count,
+    *,
+    mask: Array | None = None,
+    max_norm: Scalar | None = None,
+) -> FitState:
+    """Take `num_steps` Adam steps; those with a non-finite loss or gradient are skipped and counted.
+
+    Args:
+        objective: what is minimised.
+        state: the map, and how far its training has come.
+        key: of all steps of all fits of this map.
+        data: what the objective is given.
+        schedule: the learning rate.
+        num_steps: how many.
+        mask: 1 for the parameters that are to move, 0 for those that stay, as one vector.
+        max_norm: longer gradients are cut to this length.
+    """
     key = straight(key)
     parameters, fixed = trainable(state.transport)
     # As one vector the parameters need one Adam update, not one for each array: less to compile and to hand over.
@@ -81,6 +103,10 @@ def fit(objective: Objective, state: FitState, key: Key, data: Any, schedule: De
     def step(_: Count, carry: tuple[Array, Any, Count, Count, Scalar]) -> tuple[Array, Any, Count, Count, Scalar]:
         vector, moments, count, num_skipped, last = carry
         loss, gradient = jax.value_and_grad(loss_of)(vector, jr.fold_in(key, count))
+        if mask is not None:
+            gradient = gradient * mask
+        if max_norm is not None:
+            gradient = gradient * jnp.minimum(1, max_norm / jnp.linalg.norm(gradient))
         is_finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(gradient))
         update, new_moments = ADAM.update(gradient, moments)
         moved = vector - schedule(count).astype(vector.dtype) * update
@@ -94,4 +120,6 @@ def fit(objective: Objective, state: FitState, key: Key, data: Any, schedule: De
 
 def trainable(transport: AbstractBijection) -> tuple[PyTree[Any], PyTree[Any]]:
     """The parameters of a map that are to be trained, and the rest of it."""
-    return eqx.partition(transport, eqx.is_inexact_array, is_leaf=lambda node: isinstance(node, NonTrainable))
+    return eqx.partition(
+        transport, eqx.is_inexact_array, is_leaf=lambda node: isinstance(node, NonTrainable | FixedAffine)
+    )

@@ -7,7 +7,9 @@ from tessmc.engines._march import (
     finished,
     march,
     move_chains,
+    place_all,
     place_chains,
+    recall_chains,
     rounding_noise,
     settle,
 )
@@ -23,7 +25,9 @@ __all__ = [
     "finished",
     "march",
     "move_chains",
+    "place_all",
     "place_chains",
+    "recall_chains",
     "rounding_noise",
     "settle",
 ]

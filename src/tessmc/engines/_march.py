@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,7 +15,7 @@ from tessmc._errors import DensityError
 from tessmc._random import straight
 from tessmc._types import Key, Points
 from tessmc.engines._ticks import Chain, Record, advance
-from tessmc.kernels import AbstractSliceKernel, Arc, ChainState
+from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, TransportEllipticalSlice, begin
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,21 @@ def move_chains(chains: Chain, references: Points) -> Chain:
     """The same chains, put at other reference points; their densities there are asked for anew."""
     is_placed = jnp.asarray(np.zeros(len(references), bool))
     return chains._replace(state=chains.state._replace(reference=references), is_placed=is_placed)
+
+
+@eqx.filter_jit
+def recall_chains(kernel: TransportEllipticalSlice, chains: Chain) -> Chain:
+    """The same chains at the same positions under another map: u and r are made anew, no density is asked for.
+
+    Only between marches: no try has been made yet on the arcs that are given up.
+    """
+
+    def recall(chain: Chain) -> Chain:
+        state = kernel.recall(chain.state.position, chain.state.log_density)
+        arc = begin(jr.fold_in(chain.key, chain.iteration), state, kernel.law, kernel.first_try)
+        return chain._replace(state=state, arc=arc, is_placed=jnp.bool(True))
+
+    return jax.vmap(recall)(chains)
 
 
 def count_evaluations(chains: Chain) -> int:
@@ -137,7 +153,7 @@ def collect(
 def settle(
     kernel: AbstractSliceKernel,
     chains: Chain,
-    refill: Callable[[int], Points],
+    refill: Callable[[int, Chain], Points],
     describe: Describe = str,
 ) -> Chain:
     """Pay for the chains' points; those that lie outside the support are drawn anew, a bounded number of times.
@@ -145,8 +161,8 @@ def settle(
     Args:
         kernel: one transition.
         chains: where they are to begin.
-        refill: reference points for all chains, of which those of bad chains are taken; its argument
-            counts the rounds.
+        refill: reference points for all chains, of which those of bad chains are taken; it gets the number
+            of the round, and the chains.
         describe: a position in the user's words, for errors.
 
     Raises:
@@ -159,7 +175,7 @@ def settle(
             return chains
         logger.info("%d of %d chains stand outside the support; drawing their points anew", is_bad.sum(), len(is_bad))
         if count + 1 < MAX_ROUNDS:
-            references = jnp.where(is_bad[:, None], refill(count), chains.state.reference)
+            references = jnp.where(is_bad[:, None], refill(count, chains), chains.state.reference)
             chains = move_chains(chains, references)._replace(is_placed=jnp.asarray(~is_bad))
     chain = int(np.argmax(is_bad))
     raise DensityError(

@@ -25,8 +25,8 @@ class EllipticalSlice(AbstractSliceKernel):
     mean: Point
     cholesky: Float[Array, "dim dim"]
     max_tries: int = eqx.field(static=True)
-    law: AbstractLaw = GAUSSIAN
-    first_try: Truth | bool = False
+    law: AbstractLaw
+    first_try: Truth | bool
 
     def __init__(
         self,
@@ -45,9 +45,11 @@ class EllipticalSlice(AbstractSliceKernel):
         self.log_likelihood = log_likelihood
         self.mean = mean
         self.cholesky = jnp.linalg.cholesky(covariance)
-        if not isinstance(covariance, jax.core.Tracer) and not jnp.all(jnp.isfinite(self.cholesky)):
+        if not isinstance(self.cholesky, jax.core.Tracer) and not jnp.all(jnp.isfinite(self.cholesky)):
             raise ValueError("the prior covariance is not positive definite: it has no Cholesky factor")
         self.max_tries = max_tries
+        self.law = GAUSSIAN
+        self.first_try = False
 
     def evaluate(self, reference: Point) -> ChainState:
         position = self.mean + self.cholesky @ reference

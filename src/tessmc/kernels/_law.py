@@ -31,7 +31,8 @@ class Gaussian(AbstractLaw):
     def log_density(self, reference: Point) -> Scalar:
         return log_normal(reference)
 
-    def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
+    def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:  # noqa: ARG002
+        # Momenta and fresh points have the same law.
         return jr.normal(key, reference.shape, reference.dtype)
 
 

@@ -19,6 +19,7 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         transport: T, a FlowJAX bijection of shape (dim,) that pushes u to x.
         max_tries: the bound on density evaluations in one transition.
         law: φ, the law of the reference space. Departs from the paper if it is not Gaussian.
+        bridge: makes of log π(x) and x the log density that is sampled, such as a tempered one; None for π itself.
         first_try: try a fresh point before each ellipse. Departs from the paper; see `begin`.
     """
 
@@ -27,6 +28,7 @@ class TransportEllipticalSlice(AbstractSliceKernel):
     max_tries: int = eqx.field(static=True)
     law: AbstractLaw
     first_try: Truth | bool
+    bridge: Callable[[Scalar, Point], Scalar] | None
 
     def __init__(
         self,
@@ -35,18 +37,28 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         max_tries: int = MAX_TRIES,
         law: AbstractLaw = GAUSSIAN,
         first_try: Truth | bool = False,
+        bridge: Callable[[Scalar, Point], Scalar] | None = None,
     ):
         self.log_density = log_density
         self.transport = transport
         self.max_tries = max_tries
         self.law = law
         self.first_try = first_try
+        self.bridge = bridge
 
     def evaluate(self, reference: Point) -> ChainState:
         """Log π̂(u) = log π(T(u)) + log |det ∇T(u)| (2), and r(u) = log π̂(u) - log φ(u)."""
         position, log_det = self.transport.transform_and_log_det(reference)
-        log_density = self.log_density(position)
-        log_ratio = log_density + log_det - self.law.log_density(reference)
+        return self._state(reference, position, self.log_density(position), log_det)
+
+    def recall(self, position: Point, log_density: Scalar) -> ChainState:
+        """The state of a chain at a position whose log density is known: nothing is paid for."""
+        reference, log_det = self.transport.inverse_and_log_det(position)
+        return self._state(reference.astype(position.dtype), position, log_density, -log_det)
+
+    def _state(self, reference: Point, position: Point, log_density: Scalar, log_det: Scalar) -> ChainState:
+        sampled = log_density if self.bridge is None else self.bridge(log_density, position)
+        log_ratio = sampled + log_det - self.law.log_density(reference)
         return as_state(reference, position, log_density, log_ratio)
 
     def pull(self, position: Point) -> Point:

@@ -36,7 +36,7 @@ class Result:
     stats: dict[str, np.ndarray]
     num_evaluations_by_phase: dict[str, int]
     transport: AbstractBijection = field(repr=False)
-    warmup_history: list[dict[str, float | int]] = field(repr=False)
+    warmup_history: list[dict[str, Any]] = field(repr=False)
     timings: dict[str, float]
     troubles: list[str]
     is_complete: bool = True

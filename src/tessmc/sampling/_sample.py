@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 
 from tessmc._clock import Clock
 from tessmc._types import Key, Points, Scalar
-from tessmc.adaptation import Warmup, WarmupResult, WarmupTask
+from tessmc.adaptation import AbstractWarmup, Warmup, WarmupResult, WarmupTask
 from tessmc.engines import Draws, collect, count_evaluations, rounding_noise
 from tessmc.sampling._progress import progress_bar
 from tessmc.sampling._result import Result
@@ -24,6 +24,7 @@ from tessmc.targets import AbstractTarget, Target
 # Nats of noise in the log density: a slice lies one below its chain, on average.
 MAX_NOISE = 0.5
 MAX_STUCK = 0.01
+MIN_VISITS = 50
 BLOCK = 4096
 
 
@@ -38,7 +39,7 @@ def sample(
     num_samples: int = 100,
     seed: int | Key = 0,
     transport: AbstractBijection | None = None,
-    warmup: Warmup | None = None,
+    warmup: AbstractWarmup | None = None,
     progress: bool = True,
 ) -> Result:
     """Draw from a density known up to a constant, with Adaptive TESS (Algorithm 2).
@@ -54,7 +55,8 @@ def sample(
         num_samples: N, draws of each chain.
         seed: an int from 0 to 2³² - 1, or a JAX key. The same seed gives the same draws.
         transport: the map to start from, a FlowJAX bijection of shape (dim,).
-        warmup: how the map is learned, `Warmup.paper(...)`.
+        warmup: how the map is learned: `Warmup.paper(...)`, Algorithm 2 to the letter and the default, or
+            `Warmup.auto()`.
         progress: show a bar if standard error is a terminal.
 
     Raises:
@@ -85,6 +87,7 @@ def sample(
     }
     troubles = _troubles(draws, noise)
     _warn(draws, troubles)
+    troubles += _light_tails(draws.log_ratio)
     return _result(target, warmed, draws, num_evaluations, troubles, clock)
 
 
@@ -158,6 +161,24 @@ def _troubles(draws: Draws, noise: float) -> list[str]:
     return troubles
 
 
+def _light_tails(log_ratio: np.ndarray) -> list[str]:
+    """Where r is high the map makes the target too rare: chains come seldom and stay for about e^(r - median) draws.
+
+    If that is as long as the run, a handful of visits decides on the weight of that tail, and no comparison of chains
+    shows it.
+    """
+    away = log_ratio - np.median(log_ratio)
+    is_long = away > np.log(max(4.0, log_ratio.shape[1] / 4))
+    num_visits = int(is_long[:, 0].sum() + (is_long[:, 1:] & ~is_long[:, :-1]).sum())
+    if not 0 < num_visits < MIN_VISITS:
+        return []
+    stay = min(np.exp(min(away.max(), 20.0)), 1e6)
+    return [
+        f"{int(is_long.any(axis=1).sum())} chains came into a tail where the map is too light and they stay for up to "
+        f"{stay:.0f} draws: its weight is not known well; draw more, or warm up longer"
+    ]
+
+
 def _warn(draws: Draws, troubles: list[str]) -> None:
     """Say aloud, once, what is wrong, and what was met on the way."""
     messages = list(troubles)
@@ -194,11 +215,13 @@ def _as_target(target: Any, like: PyTree[Any], init: PyTree[Any], support: PyTre
     return Target(target, like, support=support)
 
 
-def _as_warmup(warmup: Any) -> Warmup:
+def _as_warmup(warmup: Any) -> AbstractWarmup:
     if warmup is None:
         return Warmup.paper()
-    if not isinstance(warmup, Warmup):
-        raise TypeError(f"`warmup` should be made by tessmc.Warmup.paper(...), but is {warmup!r}")
+    if not isinstance(warmup, AbstractWarmup):
+        raise TypeError(
+            f"`warmup` should be made by tessmc.Warmup.auto() or tessmc.Warmup.paper(...), but is {warmup!r}"
+        )
     return warmup
 
 

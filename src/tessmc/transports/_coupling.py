@@ -28,6 +28,7 @@ class AffineCoupling(AbstractBijection):
     moves_first: bool = eqx.field(static=True)
     max_log_scale: float = eqx.field(static=True)
     network: eqx.nn.MLP
+    skip: Float[Array, "parameters given"] | None
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class AffineCoupling(AbstractBijection):
         depth: int = 2,
         activation: Callable[[Array], Array] = jax.nn.relu,
         max_log_scale: float = 3.0,
+        has_skip: bool = False,
     ):
         self.shape, self.cond_shape = (dim,), None
         self.split = (dim + 1) // 2
@@ -46,7 +48,10 @@ class AffineCoupling(AbstractBijection):
         self.max_log_scale = max_log_scale
         num_moved = self.split if moves_first else dim - self.split
         # With d = 1 nothing is left to condition on; the network then sees a constant.
-        self.network = _network(rng, max(1, dim - num_moved), 2 * num_moved, width, depth, activation)
+        num_given = max(1, dim - num_moved)
+        self.network = _network(rng, num_given, 2 * num_moved, width, depth, activation)
+        # A bounded network saturates far out; what is linear in the tails is left to a matrix beside it.
+        self.skip = jnp.asarray(np.zeros((2 * num_moved, num_given)), float) if has_skip else None
 
     def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
         moved, given = self._parts(x)
@@ -61,7 +66,10 @@ class AffineCoupling(AbstractBijection):
     def _parameters(self, given: Float[Array, " given"]) -> tuple[Array, Array]:
         """Ψ of (7): the log scales ψ₁ and the shifts ψ₂."""
         given = given if given.size else jnp.zeros(1, given.dtype)
-        log_scale, shift = jnp.split(self.network(given), 2)
+        parameters = self.network(given)
+        if self.skip is not None:
+            parameters = parameters + self.skip @ given
+        log_scale, shift = jnp.split(parameters, 2)
         return self.max_log_scale * jnp.tanh(log_scale / self.max_log_scale), shift
 
     def _parts(self, point: Point) -> tuple[Array, Array]:

@@ -1,0 +1,168 @@
+"""Chains that start far away are brought into the typical set: gather, then temper.
+
+`gather` moves chains along ellipses of their own cloud, which widens, narrows and turns with them, until the cloud
+stands still. `temper` then draws a new cloud from that spread, and leads it from there to π by way of
+log π_b = (1 - b) log q + b log π with rising b, weighing and resampling: chains in hopeless places die out, and
+separate modes keep their weights.
+"""
+
+import logging
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flowjax.bijections import Chain as Ladder
+from jaxtyping import Array
+
+from tessmc._types import Point, Scalar
+from tessmc.adaptation._task import WarmupTask
+from tessmc.engines import Chain, march, move_chains, place_all, recall_chains
+from tessmc.kernels import ChainState, StudentT, TransportEllipticalSlice
+from tessmc.transports import FixedAffine, Spread, spread_of, with_spread
+
+logger = logging.getLogger(__name__)
+
+# Heavy tails of the first law: whatever lies beyond the cloud is still reached.
+DOF = 5
+
+
+class Bridge(eqx.Module):
+    """Log π_b = (1 - b) log q + b log π, with q a Student-t of a given spread."""
+
+    power: Scalar
+    spread: FixedAffine
+    law: StudentT
+
+    def __call__(self, log_density: Scalar, position: Point) -> Scalar:
+        log_start = self.law.log_density(self.spread.inverse(position))
+        return (1 - self.power) * log_start + self.power * log_density
+
+
+class Camp(NamedTuple):
+    """Chains under a map, and the law and the bridge with which they move: all that one march needs."""
+
+    transport: Ladder
+    chains: Chain
+    law: StudentT
+    bridge: Bridge
+    first_try: bool = False
+
+    def kernel(self, task: WarmupTask) -> TransportEllipticalSlice:
+        return TransportEllipticalSlice(
+            task.target.log_density,
+            self.transport,
+            law=self.law,
+            first_try=jnp.asarray(np.array(self.first_try)),
+            bridge=self.bridge,
+        )
+
+
+def no_bridge(dim: int, dtype: np.dtype) -> Bridge:
+    """π itself, in the shape of a bridge: one program serves both."""
+    one = jnp.asarray(np.array(1, dtype))
+    return Bridge(one, FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype), StudentT(DOF))
+
+
+def gather(task: WarmupTask, camp: Camp, budget: int, stride: int = 2) -> Camp:
+    """Move until the cloud of chains stands still, or the budget of transitions is spent.
+
+    The ellipses are wider than the cloud: so a cloud that is too narrow grows fast, and one that is too wide is
+    cut down by the slices.
+    """
+    dim, num_chains = task.target.dim, task.num_chains
+    spreads = [spread_of(np.asarray(camp.chains.state.position), DOF)]
+    for done in range(stride, budget + 1, stride):
+        camp = camp._replace(transport=with_spread(camp.transport, spreads[-1], inflation=1 + 1 / np.sqrt(dim)))
+        camp = march_on(task, camp, stride)
+        spreads.append(spread_of(np.asarray(camp.chains.state.position), DOF))
+        task.watch("gathering", budget, done)
+        # A standard deviation of k points is known up to a factor of about 1 ± 1/√(2k).
+        if len(spreads) > 4 and distance(spreads[-1], spreads[-4]) < 4 / np.sqrt(num_chains):
+            logger.info("the chains gathered in %d transitions each", done)
+            break
+    return camp
+
+
+def distance(one: Spread, other: Spread) -> float:
+    """How far two clouds are apart in any coordinate: nats of scale, or shifts in scales."""
+    growth = np.abs(np.log(one.scale / other.scale))
+    shift = np.abs(one.shift - other.shift) / np.maximum(one.scale, other.scale)
+    return float(np.maximum(growth, shift).max())
+
+
+def march_on(task: WarmupTask, camp: Camp, num_transitions: int) -> Camp:
+    """So many transitions of every chain, from where they stand, under the camp's map as it is now."""
+    kernel = camp.kernel(task)
+    until = int(np.asarray(camp.chains.iteration).min()) + num_transitions
+    return camp._replace(chains=march(kernel, recall_chains(kernel, camp.chains), until, task.target.describe))
+
+
+def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, stride: int = 3) -> tuple[Camp, float]:
+    """Draw a new cloud and lead it to π; gives the last b, which is 1 unless the budget was too small."""
+    dtype = task.target.dtype
+    positions = np.asarray(camp.chains.state.position)
+    start = spread_of(positions, DOF)
+    start = start._replace(scale=1.5 * start.scale)
+    cloud = start.push(_draw_t(rng, *positions.shape)).astype(dtype)
+    camp = camp._replace(transport=with_spread(camp.transport, start))
+    kernel = camp.kernel(task)
+    chains = place_all(
+        kernel, move_chains(camp.chains, jax.vmap(kernel.pull)(jnp.asarray(cloud))), task.target.describe
+    )
+    anchor = FixedAffine(*start, dtype)
+    power = 0.0
+    num_stages = 0
+    while power < 1 and stride * num_stages < budget:
+        num_stages += 1
+        state = chains.state
+        log_weight = np.asarray(state.log_density, np.float64) - start.log_density(np.asarray(state.position), DOF)
+        last, power = power, next_power(power, log_weight)
+        chosen = jnp.asarray(resample(rng, weights_of(log_weight, power - last)))
+        chains = chains._replace(state=_pick(state, chosen))
+        spread = spread_of(np.asarray(chains.state.position), DOF)
+        bridge = Bridge(jnp.asarray(np.array(power, dtype)), anchor, StudentT(DOF))
+        camp = Camp(with_spread(camp.transport, spread, inflation=1.2), chains, camp.law, bridge)
+        chains = march_on(task, camp, stride).chains
+        task.watch("tempering", 1000, int(1000 * power))
+    logger.info("tempering reached b = %.3g in %d transitions", power, stride * num_stages)
+    return camp._replace(chains=chains, bridge=no_bridge(task.target.dim, dtype)), power
+
+
+@jax.jit
+def _pick(state: ChainState, chosen: Array) -> ChainState:
+    return jax.tree.map(lambda leaf: leaf[chosen], state)
+
+
+def weights_of(log_weight: np.ndarray, step: float) -> np.ndarray:
+    """Normalised weights of a step in b; a density that is not finite has none."""
+    scaled = np.where(np.isfinite(log_weight), step * log_weight, -np.inf)
+    weights = np.exp(scaled - scaled.max()) if np.isfinite(scaled.max()) else np.ones(len(scaled))
+    return weights / weights.sum()
+
+
+def next_power(power: float, log_weight: np.ndarray) -> float:
+    """The next b, at which half of the chains still count."""
+
+    def is_far(step: float) -> bool:
+        weights = weights_of(log_weight, step)
+        return bool(1 / np.sum(weights**2) < np.isfinite(log_weight).sum() / 2)
+
+    if not is_far(1 - power):
+        return 1.0
+    low, high = 1e-30, 1 - power
+    for _ in range(60):
+        middle = np.sqrt(low * high)
+        low, high = (low, middle) if is_far(middle) else (middle, high)
+    return float(power + low)
+
+
+def resample(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
+    """Systematic resampling: chain i is taken about n·wᵢ times."""
+    places = (np.arange(len(weights)) + rng.random()) / len(weights)
+    return np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
+
+
+def _draw_t(rng: np.random.Generator, num_points: int, dim: int) -> np.ndarray:
+    return rng.standard_normal((num_points, dim)) * np.sqrt(DOF / rng.chisquare(DOF, (num_points, 1)))

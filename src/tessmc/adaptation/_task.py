@@ -1,0 +1,66 @@
+"""What a warm-up is given, and what it gives back."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flowjax.bijections import AbstractBijection
+
+from tessmc._clock import Clock
+from tessmc._types import Key, Points
+from tessmc.engines import Chain
+from tessmc.kernels import TransportEllipticalSlice
+from tessmc.targets import AbstractTarget
+
+# One entry an epoch or window, what was measured in it by name.
+History = list[dict[str, Any]]
+
+
+class WarmupResult(NamedTuple):
+    """A map, chains that stand in its reference space, and how they came there.
+
+    Attributes:
+        history: an entry for the first fit and one for every epoch.
+        num_evaluations: of the density, by chains (`"warmup"`) and by fits (`"fit"`).
+    """
+
+    kernel: TransportEllipticalSlice
+    chains: Chain
+    history: History
+    num_evaluations: dict[str, int]
+
+
+class WarmupTask(NamedTuple):
+    """What a warm-up is given.
+
+    Attributes:
+        start: unconstrained positions of the chains; None to begin from N(0, I) in reference space.
+        watch: hears what is being done, how many steps it has and how many of them are done.
+    """
+
+    target: AbstractTarget
+    transport: AbstractBijection | None
+    start: Points | None
+    key: Key
+    num_chains: int
+    num_warmup: int
+    clock: Clock
+    watch: Callable[[str, int, int], None]
+
+
+class AbstractWarmup(eqx.Module):
+    """How the map is learned before the draws that count."""
+
+    @abstractmethod
+    def run(self, task: WarmupTask) -> WarmupResult:
+        """Learn a map and bring the chains into its reference space."""
+
+
+def normal_by_numpy(key: Key, count: int, like: Points) -> Points:
+    # By NumPy, which has nothing to compile.
+    rng = np.random.default_rng([*np.asarray(jr.key_data(key)).tolist(), count])
+    return jnp.asarray(rng.standard_normal(like.shape), like.dtype)

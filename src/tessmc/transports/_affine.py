@@ -1,0 +1,138 @@
+"""Shift and scale in closed form, from draws."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from flowjax.bijections import AbstractBijection
+from jaxtyping import Array, Float
+
+from tessmc._types import Point, Scalar
+
+NUM_ROUNDS = 30
+
+
+class FixedAffine(AbstractBijection):
+    """x = shift + scale · (factor @ u), estimated and not trained; its inverse is kept, not solved for."""
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+    cond_shape: None = eqx.field(static=True)
+    shift: Point
+    scale: Point
+    factor: Float[Array, "dim dim"]
+    inverse_factor: Float[Array, "dim dim"]
+    log_det: Scalar
+
+    def __init__(self, shift: np.ndarray, scale: np.ndarray, factor: np.ndarray, dtype: np.dtype):
+        """Args: the shift and the scales (dim,), and a lower triangular matrix with a positive diagonal."""
+        self.shape, self.cond_shape = shift.shape, None
+        log_det = np.sum(np.log(scale)) + np.sum(np.log(np.diag(factor)))
+        values = (shift, scale, factor, np.linalg.inv(factor), log_det)
+        self.shift, self.scale, self.factor, self.inverse_factor, self.log_det = (
+            jnp.asarray(np.asarray(value, dtype)) for value in values
+        )
+
+    def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
+        return self.shift + self.scale * (self.factor @ x), self.log_det
+
+    def inverse_and_log_det(self, y: Point, condition: None = None) -> tuple[Point, Array]:
+        return self.inverse_factor @ ((y - self.shift) / self.scale), -self.log_det
+
+
+class Spread(NamedTuple):
+    """Location, scales and correlation of a cloud of points; `factor` is the Cholesky factor of the correlation."""
+
+    shift: np.ndarray
+    scale: np.ndarray
+    factor: np.ndarray
+
+    def pull(self, points: np.ndarray) -> np.ndarray:
+        """The points, shifted and scaled to a standard cloud."""
+        return np.linalg.solve(self.factor, ((points - self.shift) / self.scale).T).T
+
+    def push(self, points: np.ndarray) -> np.ndarray:
+        """A standard cloud, brought to this spread."""
+        return self.shift + self.scale * (points @ self.factor.T)
+
+    def log_density(self, points: np.ndarray, dof: int) -> np.ndarray:
+        """Log of the t_ν (or, with ν = 0, the Gaussian) of this spread, at points (n, dim); with its constant."""
+        from scipy.special import gammaln
+
+        dim = len(self.shift)
+        square = np.sum(self.pull(points) ** 2, axis=1)
+        size = np.sum(np.log(self.scale)) + np.sum(np.log(np.diag(self.factor)))
+        if dof == 0:
+            return -square / 2 - size - dim / 2 * np.log(2 * np.pi)
+        constant = gammaln((dof + dim) / 2) - gammaln(dof / 2) - dim / 2 * np.log(dof * np.pi)
+        return constant - size - (dof + dim) / 2 * np.log1p(square / dof)
+
+
+def spread_of(points: np.ndarray, dof: int = 0, shrinkage: float | None = None) -> Spread:
+    """The best fitting t_ν (Gaussian with ν = 0) of points (n, dim), by expectation and maximisation.
+
+    A finite ν weighs points down that lie far outside. `shrinkage` of the correlation to the identity; by default
+    as much as so few points in so many dimensions need.
+    """
+    points = np.asarray(points, np.float64)
+    num_points, dim = points.shape
+    center = np.median(points, axis=0)
+    # Scales of their own first: coordinates may differ by many orders of magnitude.
+    unit = _positive_scale(points, center)
+    standard = (points - center) / unit
+    weights = np.ones(num_points)
+    for _ in range(NUM_ROUNDS if dof else 1):
+        mean = weights @ standard / weights.sum()
+        away = standard - mean
+        covariance = (away * weights[:, None]).T @ away / num_points
+        scale = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
+        correlation = covariance / np.outer(scale, scale)
+        amount = _shrinkage(correlation, weights.sum() ** 2 / np.sum(weights**2)) if shrinkage is None else shrinkage
+        factor = np.linalg.cholesky((1 - amount) * correlation + (amount + 1e-9) * np.eye(dim))
+        if dof:
+            square = np.sum(np.linalg.solve(factor, (away / scale).T) ** 2, axis=0)
+            weights = (dof + dim) / (dof + square)
+    return Spread(center + unit * mean, unit * scale, factor)
+
+
+def spread_of_scores(points: np.ndarray, scores: np.ndarray) -> Spread:
+    """The Gaussian with the least Fisher divergence: its covariance is the geometric mean of C(x) and C(∇log π)⁻¹.
+
+    For a Gaussian target that is its covariance exactly, wherever the points are, once they span all dimensions.
+    """
+    points, scores = np.asarray(points, np.float64), np.asarray(scores, np.float64)
+    num_points, dim = points.shape
+    center, slope = points.mean(axis=0), scores.mean(axis=0)
+    unit = np.sqrt(_positive_scale(points, center) / _positive_scale(scores, slope))
+    away, slopes = (points - center) / unit, (scores - slope) * unit
+    spread_x, spread_g = (part.T @ part / num_points + 1e-6 * np.eye(dim) for part in (away, slopes))
+    root = _power(spread_g, 0.5)
+    covariance = _power(spread_g, -0.5) @ _power(root @ spread_x @ root, 0.5) @ _power(spread_g, -0.5)
+    scale = np.sqrt(np.diag(covariance))
+    factor = np.linalg.cholesky(covariance / np.outer(scale, scale) + 1e-9 * np.eye(dim))
+    # The mode of that Gaussian is E x + Σ E ∇log π.
+    return Spread(center + unit * (covariance @ (slope * unit)), unit * scale, factor)
+
+
+def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.maximum(values, 1e-12) ** exponent) @ vectors.T
+
+
+def _positive_scale(points: np.ndarray, center: np.ndarray) -> np.ndarray:
+    """A scale that is robust against points far outside, and positive even where all points agree."""
+    away = np.abs(points - center)
+    scale = 1.5 * np.median(away, axis=0)
+    scale = np.where(scale > 0, scale, away.mean(axis=0))
+    return np.where(scale > 0, scale, np.maximum(np.abs(center), 1) * 1e-6)
+
+
+def _shrinkage(correlation: np.ndarray, num_points: float) -> float:
+    """The oracle approximating shrinkage of Chen, Wiesel, Eldar and Hero (2010), for a target of unit diagonal."""
+    dim = len(correlation)
+    off = np.sum(correlation**2) - dim
+    if dim == 1 or off <= 0:
+        return 0.0
+    # What n independent draws of uncorrelated coordinates would show.
+    by_chance = dim * (dim - 1) / max(num_points, 2)
+    return float(np.clip(by_chance / off, 0, 1))

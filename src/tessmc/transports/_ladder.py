@@ -1,0 +1,67 @@
+"""The map of the automatic warm-up, and the rungs by which it is climbed."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flowjax.bijections import AbstractBijection, Chain, Scan
+
+from tessmc._types import Key
+from tessmc.transports._affine import FixedAffine, Spread
+from tessmc.transports._coupling import AffineCoupling
+from tessmc.transports._marginal import Tails
+
+# The first rung has nothing to train; each further one trains what is named beside those before it.
+RUNGS = ("affine", "tails", "couplings")
+
+
+def ladder_map(key: Key, dim: int, dtype: np.dtype, num_layers: int = 4) -> Chain:
+    """A map x = affine(tails(couplings(u))), all at the identity: one shape, hence one program, for every rung."""
+    rng = np.random.default_rng(np.asarray(jr.key_data(key)))
+    width = 32 if dim < 32 else 64
+    pairs = [
+        Chain(
+            [
+                AffineCoupling(rng, dim, moves_first=first, width=width, activation=jnp.tanh, has_skip=True)
+                for first in ((True, False) if dim > 1 else (True,))
+            ]
+        )
+        for _ in range(num_layers)
+    ]
+    # One layer is compiled, and run over the stacked parameters of all.
+    stacked = jax.tree.map(
+        lambda *leaves: jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0], *pairs
+    )
+    start = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
+    return Chain([Scan(stacked), Tails(dim), start])
+
+
+def with_spread(transport: Chain, spread: Spread, inflation: float = 1.0) -> Chain:
+    """The same map with another affine layer."""
+    dtype = np.dtype(_affine_layer(transport).shift.dtype)
+    layer = FixedAffine(spread.shift, inflation * spread.scale, spread.factor, dtype)
+    return eqx.tree_at(lambda chain: chain.bijections[-1], transport, layer)
+
+
+def spread_of_map(transport: Chain) -> Spread:
+    """The affine layer of a map."""
+    layer = _affine_layer(transport)
+    return Spread(*(np.asarray(part, np.float64) for part in (layer.shift, layer.scale, layer.factor)))
+
+
+def _affine_layer(transport: Chain) -> FixedAffine:
+    layer = transport.bijections[-1]
+    assert isinstance(layer, FixedAffine), "a ladder ends in an affine layer"
+    return layer
+
+
+def rung_mask(transport: Chain, rung: str) -> Chain:
+    """A map of ones and zeros: which parameters are trained on a rung."""
+    couplings, tails, affine = transport
+
+    def fill(part: AbstractBijection, value: bool) -> AbstractBijection:
+        return jax.tree.map(lambda leaf: np.full_like(leaf, value) if eqx.is_inexact_array(leaf) else leaf, part)
+
+    parts = (fill(couplings, rung == "couplings"), fill(tails, rung != "affine"), affine)
+    return eqx.tree_at(lambda chain: chain.bijections, transport, parts)

@@ -1,0 +1,71 @@
+"""The closed-form affine layer."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tessmc.transports import spread_of, spread_of_scores
+
+COVARIANCE = np.array([[4.0, 1.8, 0.0], [1.8, 1.0, 0.0], [0.0, 0.0, 1e-8]])
+MEAN = np.array([1.0, -2.0, 3e-4])
+
+
+def covariance_of(spread):
+    root = spread.scale[:, None] * spread.factor
+    return root @ root.T
+
+
+def draws(num, seed=0):
+    return np.random.default_rng(seed).multivariate_normal(MEAN, COVARIANCE, num)
+
+
+@pytest.mark.parametrize("dof", [0, 30])
+def test_mean_and_covariance_of_a_gaussian(dof):
+    spread = spread_of(draws(20_000), dof)
+    root = np.sqrt(np.diag(COVARIANCE))
+    assert np.all(np.abs(spread.shift - MEAN) < 0.05 * root)
+    assert np.all(np.abs(covariance_of(spread) - COVARIANCE) < 0.1 * np.outer(root, root))
+
+
+def test_a_student_t_is_found_despite_its_tails():
+    points = stats.multivariate_t(MEAN[:2], COVARIANCE[:2, :2], df=2, seed=1).rvs(20_000)
+    assert np.allclose(covariance_of(spread_of(points, 2)), COVARIANCE[:2, :2], rtol=0.1)
+    likely = {dof: spread_of(points, dof).log_density(points, dof).mean() for dof in (0, 10, 2)}
+    assert max(likely, key=likely.get) == 2
+
+
+def test_the_log_density_is_that_of_scipy():
+    spread = spread_of(draws(500)[:, :2])
+    points = draws(5, seed=2)[:, :2]
+    covariance = covariance_of(spread)
+    assert np.allclose(
+        spread.log_density(points, 0), stats.multivariate_normal(spread.shift, covariance).logpdf(points)
+    )
+    assert np.allclose(spread.log_density(points, 4), stats.multivariate_t(spread.shift, covariance, 4).logpdf(points))
+
+
+def test_few_points_in_many_dimensions_are_shrunk():
+    points = np.random.default_rng(3).normal(size=(40, 30))
+    assert np.linalg.cond(covariance_of(spread_of(points))) < 50
+    assert np.linalg.cond(covariance_of(spread_of(points, shrinkage=0.0))) > 100
+
+
+def test_points_that_agree_have_a_spread_all_the_same():
+    spread = spread_of(np.full((10, 2), 5.0), 5)
+    assert np.all(np.isfinite(spread.pull(np.full((1, 2), 5.0))))
+    assert np.all(spread.scale > 0)
+
+
+def test_scores_give_the_covariance_wherever_the_points_are():
+    points = np.random.default_rng(4).uniform(-1, 5, (50, 3)) * np.array([1, 1, 1e-4])
+    scores = -np.linalg.solve(COVARIANCE, (points - MEAN).T).T
+    spread = spread_of_scores(points, scores)
+    root = np.sqrt(np.diag(COVARIANCE))
+    assert np.allclose(covariance_of(spread) / np.outer(root, root), COVARIANCE / np.outer(root, root), atol=1e-3)
+    assert np.allclose(spread.shift / root, MEAN / root, atol=1e-3)
+
+
+def test_push_undoes_pull():
+    spread = spread_of(draws(100), 5)
+    points = draws(7, seed=5)
+    assert np.allclose(spread.push(spread.pull(points)), points)

@@ -10,7 +10,7 @@ import tessmc
 from tessmc._clock import Clock
 from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation._auto import AutoWarmup, as_ladder
-from tessmc.adaptation._rescue import distance, gather, next_power, resample, temper, weights_of
+from tessmc.adaptation._rescue import distance, gather, merge, next_power, resample, temper, weights_of
 from tessmc.adaptation._windows import winsorised
 from tessmc.kernels import TransportEllipticalSlice
 from tessmc.models import BananaMap, banana
@@ -63,6 +63,20 @@ def test_tempering_that_runs_out_of_budget_says_how_far_it_came():
     given = task(Target(lambda x: -jnp.sum((x / 1e-4) ** 2) / 2, jnp.zeros(5)))
     _, power = temper(given, arrived(given), np.random.default_rng(0), 3)
     assert 0 < power < 1
+
+
+def test_merging_keeps_what_tempering_lost_but_not_the_hopeless():
+    given = task(Target(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(1)), num_chains=8)
+    camp = arrived(given)
+
+    def stand(positions):
+        points = jnp.asarray(positions, jnp.float32)[:, None]
+        state = camp.chains.state._replace(position=points, log_density=-(points[:, 0] ** 2) / 2)
+        return camp._replace(chains=camp.chains._replace(state=state))
+
+    gathered, tempered = stand([3, 1, 1, 1, 50, 1, 1, 1]), stand([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+    merged = merge(gathered, tempered).chains.state.position[:, 0]
+    assert np.allclose(merged, [3, 0.1, 1, 0.3, 0.4, 0.5, 1, 0.7])
 
 
 def test_the_next_power_leaves_half_of_the_chains():

@@ -11,7 +11,7 @@ from flowjax.bijections import AbstractBijection, Chain
 
 from tessmc._types import Key, Points
 from tessmc.adaptation._paper import PaperWarmup
-from tessmc.adaptation._rescue import Camp, gather, no_bridge, temper
+from tessmc.adaptation._rescue import Camp, gather, merge, no_bridge, temper
 from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, WarmupTask, normal_by_numpy
 from tessmc.adaptation._windows import Windows, entry
 from tessmc.engines import advance, count_evaluations, place_chains, settle
@@ -39,7 +39,8 @@ class AutoWarmup(AbstractWarmup):
             with task.clock.time("warmup"):
                 camp = gather(task, camp, budget // 4)
                 history.append(entry("gather", camp))
-                camp, power = temper(task, camp, rng, budget // 2)
+                tempered, power = temper(task, camp, rng, budget // 2)
+                camp = merge(camp, tempered)
                 history.append({**entry("temper", camp), "power": power})
             budget -= int(np.asarray(camp.chains.iteration).min())
         windows = Windows(task, self._may_use_gradient(task), key_fit, history)

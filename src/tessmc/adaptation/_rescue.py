@@ -19,7 +19,7 @@ from jaxtyping import Array
 from tessmc._types import Point, Scalar
 from tessmc.adaptation._task import WarmupTask
 from tessmc.engines import Chain, march, move_chains, place_all, recall_chains
-from tessmc.kernels import ChainState, StudentT, TransportEllipticalSlice
+from tessmc.kernels import ChainState, StudentT, TransportEllipticalSlice, choose
 from tessmc.transports import FixedAffine, Spread, spread_of, with_spread
 
 logger = logging.getLogger(__name__)
@@ -133,6 +133,26 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
 @jax.jit
 def _pick(state: ChainState, chosen: Array) -> ChainState:
     return jax.tree.map(lambda leaf: leaf[chosen], state)
+
+
+def merge(gathered: Camp, tempered: Camp) -> Camp:
+    """Every other chain of either cloud, but for gathered ones that stand hopelessly low.
+
+    Tempering finds what is likely and the weights of modes, but of a thin tail few of its first points survive;
+    gathered chains stay wherever they came, in tails and in traps.
+    """
+    before, after = gathered.chains.state, tempered.chains.state
+    low, middle = np.quantile(np.asarray(after.log_density), [0.05, 0.5])
+    is_hopeless = np.asarray(before.log_density) < low - 2 * (middle - low) - 5
+    is_kept = jnp.asarray((np.arange(len(is_hopeless)) % 2 == 0) & ~is_hopeless)
+    state = _choose(is_kept, before, after)
+    transport = with_spread(tempered.transport, spread_of(np.asarray(state.position), DOF))
+    return tempered._replace(transport=transport, chains=tempered.chains._replace(state=state))
+
+
+@jax.jit
+def _choose(is_first: Array, one: ChainState, other: ChainState) -> ChainState:
+    return jax.vmap(choose)(is_first, one, other)
 
 
 def weights_of(log_weight: np.ndarray, step: float) -> np.ndarray:

@@ -92,7 +92,7 @@ MUTANTS = [
     Mutant("prior mean forgotten", ELLIPTICAL, "self.mean + self.cholesky @ reference", "self.cholesky @ reference", KERNELS),
     Mutant("prior counted twice", ELLIPTICAL, "log_likelihood + log_normal(reference), log_likelihood)", "log_likelihood, log_likelihood + log_normal(reference))", KERNELS),
     # Fresh points and the Student-t reference
-    Mutant("a new height after a fresh point outside, in the engine", TICK, "choose(is_done, (key, log_height), (chain.arc.key, chain.arc.log_height))", "(choose(is_done, key, chain.arc.key), log_height)", LAWS),
+    Mutant("a new height after a fresh point outside, in the engine", TICK, "choose(is_done, (key, log_height), (chain.arc.key, chain.arc.log_height))", "choose(is_done, (key, log_height), (chain.arc.key, chain.state.log_ratio - jr.exponential(jr.fold_in(chain.arc.key, 99))))", LAWS),
     Mutant("fresh points drawn for ever", TICK, "kernel.law, is_done & kernel.first_try)", "kernel.law, kernel.first_try)", LAWS),
     Mutant("the ellipse goes through the fresh point", TICK, "aim(key, chain.state, log_height, kernel.law, is_done & kernel.first_try)", "aim(key, chain.state._replace(reference=jnp.where(is_done, chain.state.reference, chain.arc.reference)), log_height, kernel.law, is_done & kernel.first_try)", LAWS),
     Mutant("fresh tries are not counted", ARC, "return arc._replace(num_tries=before.num_tries, num_nan", "return arc._replace(num_nan", LAWS),

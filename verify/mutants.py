@@ -60,15 +60,15 @@ FUNCTION, CONVERGENCE, SAMPLING = "targets/_function.py", "diagnostics/_converge
 
 MUTANTS = [
     # Keys
-    Mutant("key shared by height and first angle", ARC, "jr.exponential(key_height,", "jr.exponential(jr.split(key_aim, 3)[1],", KERNELS),
-    Mutant("key shared by momentum and height", ARC, "jr.exponential(key_height,", "jr.exponential(jr.split(key_aim, 3)[0],", KERNELS),
+    Mutant("key shared by height and first angle", ARC, "jr.exponential(key_height,", "jr.exponential(key_angle,", KERNELS),
+    Mutant("key shared by momentum and height", ARC, "jr.exponential(key_height,", "jr.exponential(key_vector,", KERNELS),
     Mutant("every shrink with the same key", ARC, "jr.fold_in(arc.key, num_tries)", "jr.fold_in(arc.key, 1)", KERNELS),
     Mutant("momentum reused in every iteration", TICK, "jr.fold_in(chain.key, chain.iteration)", "chain.key", TICKS),
     Mutant("all chains on one stream", MARCH, "jnp.arange(num_chains)", "jnp.zeros(num_chains, jnp.int32)", TICKS),
     Mutant("a round too few in Threefry", "_random.py", "range(5)", "range(4)", RANDOM),
     # The ellipse and the slice
-    Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=state.reference.dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=state.reference.dtype) % (2 * jnp.pi)", KERNELS),
-    Mutant("half an ellipse", ARC, "reference.dtype, maxval=2 * jnp.pi)", "reference.dtype, maxval=jnp.pi)", KERNELS),
+    Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=dtype) % (2 * jnp.pi)", KERNELS),
+    Mutant("half an ellipse", ARC, "dtype=dtype, maxval=2 * jnp.pi)", "dtype=dtype, maxval=jnp.pi)", KERNELS),
     Mutant("bracket of half an ellipse", ARC, "angle, angle - 2 * jnp.pi, angle,", "angle, angle - jnp.pi, angle,", KERNELS),
     Mutant("bracket shrunk on the wrong side", ARC, "jnp.where(arc.angle < 0, arc.angle, arc.lower)", "jnp.where(arc.angle > 0, arc.angle, arc.lower)", KERNELS),
     Mutant("bracket not shrunk", ARC, "        upper=upper,\n", "        upper=arc.upper,\n", KERNELS),
@@ -92,11 +92,11 @@ MUTANTS = [
     Mutant("prior mean forgotten", ELLIPTICAL, "self.mean + self.cholesky @ reference", "self.cholesky @ reference", KERNELS),
     Mutant("prior counted twice", ELLIPTICAL, "log_likelihood + log_normal(reference), log_likelihood)", "log_likelihood, log_likelihood + log_normal(reference))", KERNELS),
     # Fresh points and the Student-t reference
-    Mutant("a new height after a fresh point outside, in the engine", TICK, "choose(is_done, (key, log_height), (chain.arc.key, chain.arc.log_height))", "choose(is_done, (key, log_height), (chain.arc.key, chain.state.log_ratio - jr.exponential(jr.fold_in(chain.arc.key, 99))))", LAWS),
+    Mutant("a new height after a fresh point outside", ARC, "        log_height=before.log_height,\n", "", LAWS),
     Mutant("fresh points drawn for ever", TICK, "kernel.law, is_done & kernel.first_try)", "kernel.law, kernel.first_try)", LAWS),
-    Mutant("the ellipse goes through the fresh point", TICK, "aim(key, chain.state, log_height, kernel.law, is_done & kernel.first_try)", "aim(key, chain.state._replace(reference=jnp.where(is_done, chain.state.reference, chain.arc.reference)), log_height, kernel.law, is_done & kernel.first_try)", LAWS),
-    Mutant("fresh tries are not counted", ARC, "return arc._replace(num_tries=before.num_tries, num_nan", "return arc._replace(num_nan", LAWS),
-    Mutant("the fresh point as momentum", KERNEL, "aim(arc.key, state, arc.log_height, self.law, False)", "arc._replace(reference=state.reference, is_fresh=jnp.bool(False), upper=arc.upper + 6)", LAWS),
+    Mutant("the ellipse goes through the fresh point", TICK, "chain.arc.key), chain.state, kernel.law", "chain.arc.key), chain.state._replace(reference=jnp.where(is_done, chain.state.reference, chain.arc.reference)), kernel.law", LAWS),
+    Mutant("fresh tries are not counted", ARC, "        num_tries=before.num_tries,\n", "        num_tries=before.num_tries * 0 + 2,\n", LAWS),
+    Mutant("the fresh point as momentum", KERNEL, "go_on(begin(arc.key, state, self.law), arc)", "arc._replace(reference=state.reference, upper=arc.upper + 6)", LAWS),
     Mutant("t: variance without the dimension", LAW, "dof = self.dof + jnp.where(is_fresh, 0, dim)", "dof = self.dof", LAWS),
     Mutant("t: variance without the point", LAW, "jnp.where(is_fresh, 0, jnp.sum(reference**2))", "0", LAWS),
     Mutant("t: exponent without the dimension", LAW, "-(dof + dim) / 2", "-dof / 2", LAWS),

@@ -47,7 +47,7 @@ def place_chains(key: Key, references: Points) -> Chain:
     points, values = (jnp.asarray(np.zeros(shape, references.dtype)) for shape in ((num_chains, dim), num_chains))
     counts, no = (jnp.asarray(np.zeros(num_chains, kind)) for kind in (np.int32, bool))
     state = ChainState(references, points, values, values)
-    arc = Arc(keys, points, points, values, values, values, values, no, counts, counts, counts)
+    arc = Arc(keys, points, points, values, values, values, values, counts, counts, counts)
     return Chain(keys, state, arc, no, counts, counts)
 
 
@@ -62,9 +62,10 @@ def move_chains(chains: Chain, references: Points) -> Chain:
 
 @eqx.filter_jit
 def recall_chains(kernel: TransportEllipticalSlice, chains: Chain) -> Chain:
-    """The same chains at the same positions under another map: u and r are made anew, no density is asked for.
+    """The same chains at the same positions under another kernel: u and r are made anew, no density is asked for.
 
-    Only between marches: no try has been made yet on the arcs that are given up.
+    Whenever the map, the law or the first try changes: an arc is told by the kernel that began it. Only between
+    marches: no try has been made yet on the arcs that are given up.
     """
 
     def recall(chain: Chain) -> Chain:

@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from tessmc._types import Count, Key, Point, Scalar, Truth
-from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, aim, ask, choose, draw_slice, keep_counts, tell
+from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, ask, begin, choose, go_on, has_missed, tell
 
 
 class Chain(NamedTuple):
@@ -93,13 +93,12 @@ def is_busy(chain: Chain, until: Count) -> Bool[Array, "..."]:
 
 def renew(kernel: AbstractSliceKernel, chain: Chain, is_done: Truth, is_missed: Truth) -> Arc:
     """The next slice of a chain whose arc has ended, the ellipse after a fresh point outside, or the arc it is on."""
-    key, log_height = draw_slice(jr.fold_in(chain.key, chain.iteration), chain.state)
+    key = jr.fold_in(chain.key, chain.iteration)
     if kernel.first_try is False:
-        return choose(is_done, aim(key, chain.state, log_height, kernel.law, False), chain.arc)
+        return choose(is_done, begin(key, chain.state, kernel.law), chain.arc)
     # Whichever it is, one vector is drawn.
-    key, log_height = choose(is_done, (key, log_height), (chain.arc.key, chain.arc.log_height))
-    arc = aim(key, chain.state, log_height, kernel.law, is_done & kernel.first_try)
-    arc = choose(is_done, arc, keep_counts(arc, chain.arc))
+    arc = begin(jnp.where(is_done, key, chain.arc.key), chain.state, kernel.law, is_done & kernel.first_try)
+    arc = choose(is_done, arc, go_on(arc, chain.arc))
     return choose(is_done | is_missed, arc, chain.arc)
 
 
@@ -107,10 +106,13 @@ def tick(kernel: AbstractSliceKernel, until: Count, columns: Any, ticks: Ticks) 
     """One density evaluation for every chain that still has a value to ask for; they write in their columns."""
     moved, record = jax.vmap(partial(attempt, kernel, until))(ticks.chains)
     is_done = record.is_draw | ~ticks.chains.is_placed
-    is_missed = record.is_try & ~is_done & moved.arc.is_fresh
+    is_missed = record.is_try & ~is_done & has_missed(moved.arc.num_tries, kernel.first_try)
 
     def note(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
-        tape = jax.tree.map(lambda rows, row: rows.at[num_rows, columns].set(row), tape, record)
+        def write(rows: Array, row: Array) -> Array:
+            return rows.at[num_rows, columns].set(row, mode="promise_in_bounds")
+
+        tape = jax.tree.map(write, tape, record)
         return num_rows + 1, tape, jax.vmap(partial(renew, kernel))(moved, is_done, is_missed)
 
     def skip(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:

@@ -1,6 +1,6 @@
 """One transition of one chain."""
 
-from tessmc.kernels._arc import Arc, ChainState, aim, ask, begin, draw_slice, keep_counts, tell
+from tessmc.kernels._arc import Arc, ChainState, ask, begin, go_on, has_missed, tell
 from tessmc.kernels._elliptical import EllipticalSlice
 from tessmc.kernels._kernel import AbstractSliceKernel, StepInfo, choose
 from tessmc.kernels._law import AbstractLaw, Gaussian, StudentT, log_normal
@@ -16,12 +16,11 @@ __all__ = [
     "StepInfo",
     "StudentT",
     "TransportEllipticalSlice",
-    "aim",
     "ask",
     "begin",
     "choose",
-    "draw_slice",
-    "keep_counts",
+    "go_on",
+    "has_missed",
     "log_normal",
     "tell",
 ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
+from jaxtyping import Array, Bool, Int
 
 from tessmc._types import Count, Key, Point, Scalar, Truth
 from tessmc.kernels._law import GAUSSIAN, AbstractLaw
@@ -24,11 +25,7 @@ class ChainState(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """The stretch of an ellipse still to be searched, and what the search met so far.
-
-    Attributes:
-        is_fresh: the try is not of an ellipse but of `reference` itself, an independent point (see `begin`).
-    """
+    """The stretch of an ellipse still to be searched, and what the search met so far."""
 
     key: Key
     reference: Point
@@ -37,49 +34,45 @@ class Arc(NamedTuple):
     angle: Scalar
     lower: Scalar
     upper: Scalar
-    is_fresh: Truth
     num_tries: Count
     num_nan: Count
     num_infinite: Count
 
 
-def begin(key: Key, state: ChainState, law: AbstractLaw = GAUSSIAN, first_try: Truth | bool = False) -> Arc:
-    """Draw the slice, the ellipse and the first angle (Algorithm 1, lines 1-5).
+def begin(key: Key, state: ChainState, law: AbstractLaw = GAUSSIAN, is_fresh: Truth | bool = False) -> Arc:
+    """Draw the ellipse, the slice and the first angle (Algorithm 1, lines 1-5).
 
-    Departs from the paper with `first_try`: the first point tried is then a fresh u ~ φ, and only if it lies outside
+    Departs from the paper with `is_fresh`: the first point tried is then a fresh u ~ φ, and only if it lies outside
     the slice an ellipse is searched, at the same height. Given the height, a fresh point succeeds with a chance that
     does not depend on where the chain is: the move is a fixed mixture of an exact draw from the slice and Algorithm 1.
     """
-    key_aim, log_height = draw_slice(key, state)
-    return aim(key_aim, state, log_height, law, first_try)
-
-
-def draw_slice(key: Key, state: ChainState) -> tuple[Key, Scalar]:
-    """A height below the chain's log ratio (line 3), and the key of what follows."""
-    key_height, key_aim = jr.split(key)
+    key_vector, key_height, key_angle, key_rest = jr.split(key, 4)
+    dtype = state.reference.dtype
+    vector = law.draw(key_vector, state.reference, is_fresh)
     # A chain that stands at a NaN takes whatever is finite.
     log_ratio = jnp.where(jnp.isnan(state.log_ratio), -jnp.inf, state.log_ratio)
     # The log of a uniform is minus a standard exponential.
-    return key_aim, log_ratio - jr.exponential(key_height, dtype=state.reference.dtype)
-
-
-def aim(key: Key, state: ChainState, log_height: Scalar, law: AbstractLaw, is_fresh: Truth | bool) -> Arc:
-    """What is to be searched at a height: an ellipse through the chain (lines 2, 4 and 5), or one fresh point."""
-    key_vector, key_angle, key_rest = jr.split(key, 3)
-    vector = law.draw(key_vector, state.reference, is_fresh)
-    angle = jr.uniform(key_angle, dtype=state.reference.dtype, maxval=2 * jnp.pi)
+    log_height = log_ratio - jr.exponential(key_height, dtype=dtype)
     # At the angle 0 an ellipse is at its reference point.
     reference = jnp.where(is_fresh, vector, state.reference)
-    angle = jnp.where(is_fresh, 0, angle)
+    angle = jnp.where(is_fresh, 0, jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi))
     counts = (jnp.int32(0), jnp.int32(0), jnp.int32(0))
-    return Arc(
-        key_rest, reference, vector, log_height, angle, angle - 2 * jnp.pi, angle, jnp.asarray(is_fresh), *counts
+    return Arc(key_rest, reference, vector, log_height, angle, angle - 2 * jnp.pi, angle, *counts)
+
+
+def has_missed(num_tries: Int[Array, "..."], first_try: Truth | bool) -> Bool[Array, "..."]:
+    """Whether the try that `tell` has just heard of, if it lay outside, was a fresh point: the first of a search."""
+    return first_try & (num_tries == 1)
+
+
+def go_on(arc: Arc, before: Arc) -> Arc:
+    """The search of another arc, carried on along this one: at the same height, and what was met there counts."""
+    return arc._replace(
+        log_height=before.log_height,
+        num_tries=before.num_tries,
+        num_nan=before.num_nan,
+        num_infinite=before.num_infinite,
     )
-
-
-def keep_counts(arc: Arc, before: Arc) -> Arc:
-    """An arc that goes on with the search of another: what was met there still counts."""
-    return arc._replace(num_tries=before.num_tries, num_nan=before.num_nan, num_infinite=before.num_infinite)
 
 
 def ask(arc: Arc) -> Point:

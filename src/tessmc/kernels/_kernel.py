@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array
 
 from tessmc._types import Count, Key, Point, Truth
-from tessmc.kernels._arc import Arc, ChainState, aim, ask, begin, keep_counts, tell
+from tessmc.kernels._arc import Arc, ChainState, ask, begin, go_on, has_missed, tell
 from tessmc.kernels._law import AbstractLaw
 
 T = TypeVar("T")
@@ -75,8 +75,8 @@ class AbstractSliceKernel(eqx.Module):
             tried = self.evaluate(ask(arc))
             is_inside, arc = tell(arc, tried.log_ratio)
             if self.first_try is not False:
-                ellipse = aim(arc.key, state, arc.log_height, self.law, False)
-                arc = choose(arc.is_fresh, keep_counts(ellipse, arc), arc)
+                ellipse = go_on(begin(arc.key, state, self.law), arc)
+                arc = choose(has_missed(arc.num_tries, self.first_try), ellipse, arc)
             return is_inside, arc, tried
 
         start = (jnp.bool(False), begin(key, state, self.law, self.first_try), state)

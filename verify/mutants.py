@@ -35,6 +35,12 @@ TARGETS, TRANSPORTS, SAMPLE, RANDOM, VERDICT = (
     "tests/test_random.py",
     "tests/diagnostics/test_convergence.py",
 )
+RESCUES, WIDES, LOSSES, AFFINES = (
+    "tests/adaptation/test_rescue.py",
+    "tests/adaptation/test_wide.py",
+    "tests/adaptation/test_objectives.py",
+    "tests/transports/test_affine.py",
+)
 INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
 
 
@@ -50,6 +56,8 @@ ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
     f"kernels/_{name}.py" for name in ("arc", "kernel", "law", "transport", "elliptical")
 )
 TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
+RESCUE, WIDE, WINDOWS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "windows"))
+AFFINE, MARGINAL = "transports/_affine.py", "transports/_marginal.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
     "adaptation/_objectives.py",
@@ -129,7 +137,25 @@ MUTANTS = [
     Mutant("stale log ratio after the map changed", PAPER, "chains = move_chains(chains, chains.state.reference)", "pass", WARMUP),
     Mutant("the map of the epoch before", PAPER, "kernel = TransportEllipticalSlice(task.target.log_density, state.transport)", "pass", WARMUP),
     Mutant("m taken for one", PAPER, "num_steps = jnp.int32(self.num_steps)", "num_steps = jnp.int32(1)", WARMUP),
+    # The automatic warm-up
+    Mutant("impossible places have a weight", RESCUE, "np.where(np.isfinite(log_weight), step * log_weight, -np.inf)", "np.nan_to_num(step * log_weight, neginf=0)", RESCUES),
+    Mutant("powers rise too fast", RESCUE, "np.isfinite(log_weight).sum() / 2)", "np.isfinite(log_weight).sum() / 8)", RESCUES),
+    Mutant("resampling by rank", RESCUE, "np.searchsorted(np.cumsum(weights), places)", "np.searchsorted(np.cumsum(np.sort(weights)), places)", RESCUES),
+    Mutant("shifts are not seen", RESCUE, "np.maximum(growth, shift).max()", "growth.max()", RESCUES),
+    Mutant("weights of the wrong power", WIDE, "weights_of(away, 1 - self.power)", "weights_of(away, self.power)", WIDES),
+    Mutant("single draws decide", WIDE, "np.minimum(weights, 1 / np.sqrt(len(weights)))", "weights", WIDES),
+    Mutant("resampled draws lose their weights", WIDE, "resample(rng, weights, num)", "resample(rng, np.full(len(weights), 1 / len(weights)), num)", WIDES),
+    Mutant("held-out draws are trained on", WINDOWS, "take(drawn, ~is_held), take(drawn, is_held)", "drawn, take(drawn, is_held)", WIDES),
+    Mutant("the path gradient keeps its noise", OBJECTIVES, "jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf", "leaf", LOSSES),
+    Mutant("the log-variance is squared throughout", OBJECTIVES, "jnp.abs(away) < 2, away**2 / 2", "jnp.abs(away) < 200, away**2 / 2", LOSSES),
+    Mutant("the Fisher divergence forgets the map", OBJECTIVES, "score @ pushed + log_det", "score @ pushed", LOSSES),
+    Mutant("shrinkage forgotten", AFFINE, "np.clip(by_chance / off, 0, 1)", "np.clip(by_chance / off, 0, 0)", AFFINES),
+    Mutant("draws far out count in full", AFFINE, "weights = (dof + dim) / (dof + square)", "weights = np.ones(num_points)", AFFINES),
+    Mutant("scores without the mode", AFFINE, "center + unit * (covariance @ (slope * unit))", "center", AFFINES),
+    Mutant("tails with one side's power", MARGINAL, "jnp.where(point < 0, self.log_left, self.log_right)", "jnp.where(point < 0, self.log_left, self.log_left)", "tests/transports/test_marginal.py"),
+    Mutant("tails forget their log-determinant", MARGINAL, "return y, jnp.sum(self.log_scale + _log_cosh(bent) - jnp.log1p(x**2) / 2)", "return y, jnp.sum(self.log_scale)", TRANSPORTS),
     # Targets, verdict, sample
+    Mutant("what only wide draws found is kept quiet", SAMPLING, "if share < MAX_UNSEEN:", "if share < 1:", SAMPLE),
     Mutant("support's log-determinant dropped", FUNCTION, "(value + sum(log_dets)).astype", "(value + 0 * sum(log_dets)).astype", TARGETS),
     Mutant("support's log-determinant not summed", FUNCTION, "jnp.sum(self.transform.log_abs_det_jacobian(free, value))", "jnp.mean(self.transform.log_abs_det_jacobian(free, value))", TARGETS),
     Mutant("R-hat not judged", CONVERGENCE, "found.r_hat[worst] >= MAX_R_HAT", "found.r_hat[worst] >= 10 * MAX_R_HAT", VERDICT),
@@ -165,7 +191,7 @@ def try_out(mutant: Mutant) -> Outcome:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         apply(mutant, folder)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", *mutant.tests.split()]
         environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)

@@ -18,7 +18,7 @@ import tessmc
 from tessmc import DensityError, Warmup
 from tessmc.models import BananaMap, banana
 from tessmc.sampling import _progress
-from tessmc.sampling._sample import _light_tails
+from tessmc.sampling._sample import _light_tails, _unseen
 
 QUICK = Warmup.paper(num_initial_steps=50, num_initial_draws=64)
 
@@ -417,6 +417,13 @@ def test_a_tail_seen_by_a_few_long_visits_is_reported():
     assert _light_tails(ratios) == []
     ratios[3, 100:300] = 6.0
     (sentence,) = _light_tails(ratios)
-    assert sentence.startswith("1 chains came into a tail")
+    assert sentence.startswith("1 chain came into a tail")
     ratios[:, ::4] = 6.0  # visited all the time: known well
     assert _light_tails(ratios) == []
+
+
+def test_what_only_wider_draws_found_is_reported():
+    assert _unseen([]) == []
+    assert _unseen([{"stage": "window", "share_unseen": 1e-4}]) == []
+    (sentence,) = _unseen([{"share_unseen": 0.0}, {"share_unseen": 0.021}])
+    assert sentence.startswith("about 2.1% of the target")

@@ -40,7 +40,7 @@ class AutoWarmup(AbstractWarmup):
                 camp = gather(task, camp, budget // 4)
                 history.append(entry("gather", camp))
                 tempered, power = temper(task, camp, rng, budget // 2)
-                camp = merge(camp, tempered)
+                camp = merge(camp, tempered) if power > 0 else tempered
                 history.append({**entry("temper", camp), "power": power})
             budget -= int(np.asarray(camp.chains.iteration).min())
         windows = Windows(task, self._may_use_gradient(task), key_fit, history)

@@ -100,10 +100,16 @@ def march_on(task: WarmupTask, camp: Camp, num_transitions: int) -> Camp:
 
 
 def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, stride: int = 3) -> tuple[Camp, float]:
-    """Draw a new cloud and lead it to π; gives the last b, which is 1 unless the budget was too small."""
+    """Draw a new cloud and lead it to π; gives the last b, which is 1 unless the budget was too small.
+
+    With b = 0 nothing of the new cloud had a density, and the chains are where they were.
+    """
     dtype = task.target.dtype
-    positions = np.asarray(camp.chains.state.position)
-    start = spread_of(positions, DOF)
+    positions, log_densities = (
+        np.asarray(part) for part in (camp.chains.state.position, camp.chains.state.log_density)
+    )
+    # Strays count like the others, unless they are lost: they may stand in another mode.
+    start = spread_of(positions[~is_hopeless(log_densities, log_densities)])
     start = start._replace(scale=1.5 * start.scale)
     cloud = start.push(_draw_t(rng, *positions.shape)).astype(dtype)
     camp = camp._replace(transport=with_spread(camp.transport, start))
@@ -111,6 +117,9 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
     chains = place_all(
         kernel, move_chains(camp.chains, jax.vmap(kernel.pull)(jnp.asarray(cloud))), task.target.describe
     )
+    if not np.isfinite(np.asarray(chains.state.log_density)).any():
+        logger.info("no point of a wider cloud has a density: the chains stay where they gathered")
+        return camp._replace(chains=camp.chains._replace(num_evaluations=chains.num_evaluations)), 0.0
     anchor = FixedAffine(*start, dtype)
     power = 0.0
     num_stages = 0
@@ -119,7 +128,7 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
         state = chains.state
         log_weight = np.asarray(state.log_density, np.float64) - start.log_density(np.asarray(state.position), DOF)
         last, power = power, next_power(power, log_weight)
-        chosen = jnp.asarray(resample(rng, weights_of(log_weight, power - last)))
+        chosen = jnp.asarray(resample(rng, weights_of(log_weight, power - last), task.num_chains))
         chains = chains._replace(state=_pick(state, chosen))
         spread = spread_of(np.asarray(chains.state.position), DOF)
         bridge = Bridge(jnp.asarray(np.array(power, dtype)), anchor, StudentT(DOF))
@@ -142,12 +151,17 @@ def merge(gathered: Camp, tempered: Camp) -> Camp:
     gathered chains stay wherever they came, in tails and in traps.
     """
     before, after = gathered.chains.state, tempered.chains.state
-    low, middle = np.quantile(np.asarray(after.log_density), [0.05, 0.5])
-    is_hopeless = np.asarray(before.log_density) < low - 2 * (middle - low) - 5
-    is_kept = jnp.asarray((np.arange(len(is_hopeless)) % 2 == 0) & ~is_hopeless)
+    is_lost = is_hopeless(np.asarray(before.log_density), np.asarray(after.log_density))
+    is_kept = jnp.asarray((np.arange(len(is_lost)) % 2 == 0) & ~is_lost)
     state = _choose(is_kept, before, after)
     transport = with_spread(tempered.transport, spread_of(np.asarray(state.position), DOF))
     return tempered._replace(transport=transport, chains=tempered.chains._replace(state=state))
+
+
+def is_hopeless(log_densities: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Whether a chain stands far below all that is usual."""
+    low, middle = np.quantile(usual[np.isfinite(usual)], [0.05, 0.5])
+    return ~(log_densities >= low - 2 * (middle - low) - 5)
 
 
 @jax.jit
@@ -178,9 +192,9 @@ def next_power(power: float, log_weight: np.ndarray) -> float:
     return float(power + low)
 
 
-def resample(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
-    """Systematic resampling: chain i is taken about n·wᵢ times."""
-    places = (np.arange(len(weights)) + rng.random()) / len(weights)
+def resample(rng: np.random.Generator, weights: np.ndarray, num: int) -> np.ndarray:
+    """Systematic resampling: of n = `num`, i is taken about n·wᵢ times."""
+    places = (np.arange(num) + rng.random()) / num
     return np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
 
 

@@ -16,8 +16,9 @@ from jaxtyping import Array, Float
 from tessmc._types import Count, Key, Points, Scalar
 from tessmc.adaptation._fit import Decay, begin_fit, fit, trainable
 from tessmc.adaptation._objectives import fisher, kl_by_path, log_pushed, log_variance
-from tessmc.adaptation._rescue import Camp, resample, weights_of
-from tessmc.adaptation._task import History, WarmupTask, normal_by_numpy
+from tessmc.adaptation._rescue import DOF, Camp, resample, weights_of
+from tessmc.adaptation._task import History, WarmupTask
+from tessmc.adaptation._wide import Drawn, WideLaw, in_a_row, take, together, widened
 from tessmc.engines import Draws, collect, count_evaluations, recall_chains
 from tessmc.kernels import AbstractLaw, StudentT
 from tessmc.targets import AbstractTarget
@@ -33,10 +34,13 @@ from tessmc.transports import (
 
 logger = logging.getLogger(__name__)
 
-BATCH = 512
+BATCH, NUM_EXACT = 512, 384
 BUFFER = 2**13
 HELD_OUT = 2**11
 DOFS = (0, 30, 10, 5, 3)
+# So many nats above the rest a place is visited fifty times too seldom.
+RARE = 4
+MAX_UNSEEN = 1e-3
 # Every so many gradient steps the map is looked at on draws that it was not trained on.
 STRIDE = 100
 MAX_STRIDES = 8
@@ -45,11 +49,12 @@ PATH_BATCH = 256
 
 
 class Buffer(NamedTuple):
-    """Draws to train on, in arrays of fixed size: only the first `size` are draws."""
+    """Draws to train on, in arrays of fixed size: the first `num_exact` stand for π, those up to `size` need not."""
 
     positions: Points
     log_densities: Float[Array, " draw"]
     scores: Points
+    num_exact: Count
     size: Count
     law: AbstractLaw
 
@@ -58,14 +63,14 @@ def from_values(transport: AbstractBijection, key: Key, buffer: Buffer) -> Scala
     """KL(π‖φ̂) and the log-variance: densities that have been paid for, no gradient of π."""
     positions, log_densities, _ = _batch(key, buffer)
     log_pushes = log_pushed(transport, buffer.law, positions)
-    return -jnp.mean(log_pushes) + log_variance(log_densities - log_pushes)
+    return -jnp.mean(log_pushes[:NUM_EXACT]) + log_variance(log_densities - log_pushes)
 
 
 def from_scores(transport: AbstractBijection, key: Key, buffer: Buffer) -> Scalar:
     """KL(π‖φ̂) and the Fisher divergence, by scores of π at the draws."""
     positions, _, scores = _batch(key, buffer)
-    log_pushes = log_pushed(transport, buffer.law, positions)
-    return -jnp.mean(log_pushes) + fisher(transport, buffer.law, positions, scores)
+    positions, scores = positions[:NUM_EXACT], scores[:NUM_EXACT]
+    return -jnp.mean(log_pushed(transport, buffer.law, positions)) + fisher(transport, buffer.law, positions, scores)
 
 
 def from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, AbstractLaw, Points]) -> Scalar:
@@ -76,7 +81,10 @@ def from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, Abst
 
 
 def _batch(key: Key, buffer: Buffer) -> tuple[Points, Array, Points]:
-    chosen = jr.randint(key, (BATCH,), 0, buffer.size)
+    # What KL(π‖φ̂) is averaged over comes from π; the other objectives may ask about a place wherever it is.
+    first, last = jnp.arange(BATCH) < NUM_EXACT, buffer.size > buffer.num_exact
+    low = jnp.where(~first & last, buffer.num_exact, 0)
+    chosen = jr.randint(key, (BATCH,), low, jnp.where(first, buffer.num_exact, buffer.size))
     return buffer.positions[chosen], buffer.log_densities[chosen], buffer.scores[chosen]
 
 
@@ -88,13 +96,13 @@ def log_ratios(transport: AbstractBijection, buffer: Buffer) -> Float[Array, " d
 
 def spread_of_ratios(transport: AbstractBijection, buffer: Buffer) -> float:
     """s, the standard deviation of r; see `winsorised`."""
-    return winsorised(np.asarray(log_ratios(transport, buffer), np.float64)[: int(buffer.size)])
+    return winsorised(np.asarray(log_ratios(transport, buffer), np.float64)[: int(buffer.num_exact)])
 
 
 def held_out_loss(transport: AbstractBijection, held: Buffer) -> float:
     """KL(π‖φ̂) and the log-variance of draws that were not trained on: single draws far out count in full."""
     found = log_ratios(transport, held)[: int(held.size)]
-    loss = jnp.mean(found) + log_variance(found)
+    loss = jnp.mean(found[: int(held.num_exact)]) + log_variance(found)
     return float(loss) if jnp.isfinite(loss) else float("inf")
 
 
@@ -112,15 +120,17 @@ class Windows:
     """The windows of a warm-up: draws, a fit on them, and a look at draws that were held out."""
 
     def __init__(self, task: WarmupTask, use_gradient: bool, key: Key, history: History):
-        self.task, self.use_gradient, self.key, self.history = task, use_gradient, key, history
+        self.task, self.use_gradient, self.history = task, use_gradient, history
+        self.key_climb, self.key_path, key_host = jr.split(key, 3)
         self.with_scores = False
         self.rung = "affine" if task.transport is None else "couplings"
         self.is_first = True
-        self.rng = np.random.default_rng(np.asarray(jr.key_data(key)))
+        self.rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
         self.num_evaluations = 0
         self.draws: list[Draws] = []
-        self.keepsake: list[Draws] = []
-        self.plain: Camp | None = None
+        self.wide: list[Draws] = []
+        self.wide_law: WideLaw | None = None
+        self.wide_state: Any = None
         self.evaluations = np.inf
 
     def run(self, camp: Camp, budget: int) -> Camp:
@@ -140,25 +150,38 @@ class Windows:
         return camp._replace(chains=recall_chains(kernel, camp.chains))
 
     def _draw(self, camp: Camp, length: int) -> Camp:
-        """Draws of a window; a quarter of them under the affine layer alone.
+        """Draws of a window, half of them from the wider law."""
+        num_wide = 0 if self.wide_law is None else length // 2
+        if self.wide_law is not None and num_wide > 0:
+            camp = self._draw_widely(camp, self.wide_law, num_wide)
+        camp, draws = self._collect(camp, length - num_wide)
+        self.draws.append(draws)
+        self.evaluations = float(draws.num_tries.mean())
+        return camp
 
-        Where a learned map is too light its own chains do not come, and nothing they do would show it. The affine
-        layer and its tails lead there.
-        """
-        num_plain = 0 if self.plain is None else -(-length // 4)
-        if self.plain is not None:
-            plain = self._collect(self.plain._replace(chains=camp.chains), num_plain)
-            camp = camp._replace(chains=plain.chains)
-        return self._collect(camp, length - num_plain) if length > num_plain else camp
+    def _draw_widely(self, camp: Camp, law: WideLaw, length: int) -> Camp:
+        """Chains of their own move under the wider law; then every other chain goes on from one of their draws."""
+        wide = camp._replace(law=StudentT(DOF), bridge=law.bridge(self.task.target.dtype), first_try=False)
+        wide = wide._replace(chains=camp.chains._replace(state=self.wide_state))
+        wide, draws = self._collect(wide, length)
+        self.wide_state = wide.chains.state
+        self.wide.append(draws)
+        drawn = in_a_row([draws])
+        drawn = take(drawn, resample(self.rng, law.weights(drawn), self.task.num_chains))
+        is_new = np.arange(self.task.num_chains) % 2 == len(self.wide) % 2
+        state = camp.chains.state
+        state = state._replace(
+            position=jnp.where(is_new[:, None], drawn.positions, state.position),
+            log_density=jnp.where(is_new, drawn.log_densities.astype(state.log_density.dtype), state.log_density),
+        )
+        return camp._replace(chains=wide.chains._replace(state=state))
 
-    def _collect(self, camp: Camp, length: int) -> Camp:
+    def _collect(self, camp: Camp, length: int) -> tuple[Camp, Draws]:
         with self.task.clock.time("warmup"):
             kernel = camp.kernel(self.task)
             chains = recall_chains(kernel, camp.chains)
             chains, draws = collect(kernel, chains, length, describe=self.task.target.describe)
-        self.draws.append(draws)
-        self.evaluations = float(draws.num_tries.mean())
-        return camp._replace(chains=chains)
+        return camp._replace(chains=chains), draws
 
     def _is_done(self) -> bool:
         """Nothing is left to gain: the last window's draws, made with a map that had not seen them, say so."""
@@ -167,41 +190,64 @@ class Windows:
         if len(recent) < 3 or (now["rung"] == "affine" and now["s_before"] > 0.1):
             return False
         is_flat = now["evaluations"] > 0.97 * then["evaluations"] and now["s_before"] > 0.9 * then["s_before"]
-        return now["evaluations"] < 1.06 or (then["rung"] == "couplings" and is_flat and now["evaluations"] < 1.5)
+        is_good = now["evaluations"] < 1.06 or (then["rung"] == "couplings" and is_flat and now["evaluations"] < 1.5)
+        # Draws that the map had not seen, and did not expect: the chains have come somewhere new.
+        is_news = now["s_before"] > 1.2 * then["s_before"] + 0.02 or now["share_unseen"] > MAX_UNSEEN
+        return is_good and not is_news
 
     def _learn(self, camp: Camp) -> tuple[Camp, dict[str, Any]]:
-        window = len(self.history)
+        window, rung = len(self.history), self.rung
         train, held = self._split(camp.law, window)
-        before = s = spread_of_ratios(camp.transport, held)
-        rung = self.rung
+        before = spread_of_ratios(camp.transport, held)
         if rung == "affine":
-            camp, gain = self._shift_and_scale(camp, train, held)
-            s = spread_of_ratios(camp.transport, held._replace(law=camp.law))
-            is_spent = len(self.draws) * self.draws[0].log_density.shape[1] > self.task.num_warmup / 2
-            if gain < 0.1 * np.sqrt(self.task.target.dim) or is_spent:
-                # What an affine layer can do has been done.
-                self.rung, self.is_first = "couplings", True
-                self.keepsake, self.draws = self.draws[-1:], []
-                self.plain = camp
+            camp, s = self._learn_spread(camp, train, held)
         else:
-            if self.is_first and s > 3 and self.use_gradient:
-                camp, s, is_new = self._fit_from_reference(camp, s, held)
-                if is_new:
-                    self.draws, self.keepsake = [], []
-                    self.is_first = False
-                    self.with_scores = True
-                    return camp._replace(first_try=s < 1.5), {"rung": rung, "s_before": before, "s": s}
-            for part in RUNGS[1:] if self.is_first else RUNGS[2:]:
-                transport, s = self._climb(
-                    camp.transport, part, train, held, jr.fold_in(self.key, 10 * window + RUNGS.index(part))
-                )
-                camp = camp._replace(transport=transport)
-            self.is_first = False
-            if s < 1 or self.task.target.dim <= 20:
-                camp = camp._replace(law=choose_law(camp.transport, held))
-            self.with_scores = self.with_scores or (s > 0.3 and self.use_gradient)
+            camp, s = self._learn_couplings(camp, before, train, held)
         logger.info("window %d: %s, %d degrees of freedom, s %.2f -> %.2f", window, rung, camp.law.dof, before, s)
-        return camp._replace(first_try=s < 1.5), {"rung": rung, "s_before": before, "s": s}
+        found = {"rung": rung, "s_before": before, "s": s, "share_unseen": self._share_unseen(camp, held)}
+        return camp._replace(first_try=s < 1.5), found
+
+    def _share_unseen(self, camp: Camp, held: Buffer) -> float:
+        """The share of π, by draws of the wider law, that the map makes so rare that chains hardly come there."""
+        if self.wide_law is None or not self.wide:
+            return 0.0
+        drawn = in_a_row(self.wide[len(self.wide) // 2 :])
+        pushes = [
+            np.asarray(_log_pushed_all(camp.transport, camp.law, jnp.asarray(_padded(part, BUFFER))))[: len(part)]
+            for part in np.split(drawn.positions, range(BUFFER, len(drawn.positions), BUFFER))
+        ]
+        middle = np.median(np.asarray(log_ratios(camp.transport, held._replace(law=camp.law)))[: int(held.num_exact)])
+        is_rare = ~(drawn.log_densities - np.concatenate(pushes) - middle < RARE)
+        return float(np.sum(self.wide_law.weights(drawn)[is_rare]))
+
+    def _learn_spread(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
+        """The lowest rung; when it gains no more, the next window climbs."""
+        camp, gain = self._shift_and_scale(camp, train, held)
+        is_spent = len(self.draws) * self.draws[0].log_density.shape[1] > self.task.num_warmup / 2
+        if gain < 0.1 * np.sqrt(self.task.target.dim) or is_spent:
+            self.rung, self.is_first = "couplings", True
+            self.draws = self.draws[-1:]
+            self.wide_law = widened(camp.transport, in_a_row(self.draws))
+            self.wide_state = camp.chains.state
+            logger.info("half of the draws come from a wider law, with b = %.2f", self.wide_law.power)
+        return camp, spread_of_ratios(camp.transport, held._replace(law=camp.law))
+
+    def _learn_couplings(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
+        """The higher rungs, and the tails that fit what is left."""
+        is_first, self.is_first = self.is_first, False
+        if is_first and s > 3 and self.use_gradient:
+            camp, s, is_new = self._fit_from_reference(camp, s, held)
+            if is_new:
+                self.draws, self.wide, self.with_scores = [], [], True
+                return camp, s
+        for part in RUNGS[1:] if is_first else RUNGS[2:]:
+            key = jr.fold_in(self.key_climb, 10 * len(self.history) + RUNGS.index(part))
+            transport, s = self._climb(camp.transport, part, train, held, key, 5e-3 if is_first else 3e-3)
+            camp = camp._replace(transport=transport)
+        if s < 1 or self.task.target.dim <= 20:
+            camp = camp._replace(law=choose_law(camp.transport, held))
+        self.with_scores = self.with_scores or (s > 0.3 and self.use_gradient)
+        return camp, s
 
     def _shift_and_scale(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The affine layer and the tails under which held-out draws are likeliest, and what they gain over the old."""
@@ -232,25 +278,29 @@ class Windows:
         schedule = Decay(3e-3, 0.1, PATH_STEPS)
         state: Any = begin_fit(camp.transport)
         for _ in range(PATH_STEPS // STRIDE):
-            state = fit(from_reference, state, self.key, data, schedule, jnp.int32(STRIDE), max_norm=jnp.float32(10))
+            state = fit(
+                from_reference, state, self.key_path, data, schedule, jnp.int32(STRIDE), max_norm=jnp.float32(10)
+            )
         fresh = camp._replace(transport=state.transport)
-        references = normal_by_numpy(self.key, len(self.draws), jnp.zeros((HELD_OUT, like.shape[1]), like.dtype))
-        states = jax.device_get(_evaluate(fresh.kernel(self.task), references))
+        references = self.rng.standard_normal((HELD_OUT, like.shape[1])).astype(like.dtype)
+        states = jax.device_get(_evaluate(fresh.kernel(self.task), jnp.asarray(references)))
         self.num_evaluations += PATH_STEPS * PATH_BATCH + HELD_OUT
         found = winsorised(states.log_ratio)
         logger.info("by KL from the reference, s %.2f -> %.2f, loss %.2f", s, found, state.loss)
         if not found < s:
             return camp, s, False
         # The chains stand where a bad map left them; draws of the new one, weighed, stand better.
-        chosen = resample(self.rng, weights_of(np.minimum(states.log_ratio, np.quantile(states.log_ratio, 0.99)), 1.0))
-        chosen = chosen[:: len(chosen) // self.task.num_chains][: self.task.num_chains]
+        weights = weights_of(np.minimum(states.log_ratio, np.quantile(states.log_ratio, 0.99)), 1.0)
+        chosen = resample(self.rng, weights, self.task.num_chains)
         moved = jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), states)
         return fresh._replace(chains=camp.chains._replace(state=moved)), found, True
 
-    def _climb(self, transport: Ladder, rung: str, train: Buffer, held: Buffer, key: Key) -> tuple[Ladder, float]:
+    def _climb(
+        self, transport: Ladder, rung: str, train: Buffer, held: Buffer, key: Key, rate: float
+    ) -> tuple[Ladder, float]:
         objective = from_scores if self.with_scores else from_values
         mask = ravel_pytree(trainable(rung_mask(transport, rung))[0])[0]
-        schedule = Decay(5e-3 if self.is_first else 3e-3, 0.1, MAX_STRIDES * STRIDE)
+        schedule = Decay(rate, 0.1, MAX_STRIDES * STRIDE)
         state: Any = begin_fit(transport)
         best, idle = (held_out_loss(transport, held), transport), 0
         for _ in range(MAX_STRIDES if rung == "couplings" else 2):
@@ -264,35 +314,54 @@ class Windows:
 
     def _split(self, law: AbstractLaw, window: int) -> tuple[Buffer, Buffer]:
         """Recent draws to train on, and of every eighth chain, to look at: the last window's for an affine layer."""
-        # What a light-tailed map no longer visits should not be forgotten: draws of the affine layer stay.
         recent = self.draws[-1:] if self.rung == "affine" else self.draws[len(self.draws) // 2 :]
-        kept = [*self.keepsake, *recent]
-        positions = np.concatenate([draws.position for draws in kept], axis=1)
-        log_densities = np.concatenate([draws.log_density for draws in kept], axis=1)
-        num_chains, num_draws = log_densities.shape
-        chains, draws = np.arange(num_chains)[:, None], np.arange(num_draws)[None, :]
-        fold = chains % 8 if num_chains >= 8 else draws * 8 // num_draws
-        is_held = np.broadcast_to(fold == window % 8, log_densities.shape) & np.isfinite(log_densities)
-        is_train = ~is_held & np.isfinite(log_densities)
-        if not (is_train.any() and is_held.any()):
-            is_train = is_held = np.isfinite(log_densities)
-        return (
-            self._buffer(positions[is_train], log_densities[is_train], BUFFER, law, self.with_scores),
-            self._buffer(positions[is_held], log_densities[is_held], HELD_OUT, law, False),
-        )
+        exact = _divide(recent, window)
+        wide = _divide(self.wide, window) if self.wide else exact
+        train, held = (self._parts(*parts) for parts in zip(exact, wide, strict=True))
+        return self._buffer(*train, BUFFER, law, self.with_scores), self._buffer(*held, HELD_OUT, law, False)
+
+    def _parts(self, exact: Drawn, wide: Drawn) -> tuple[Drawn, Drawn]:
+        """What stands for π, draws of the wider law among it by their weights; and what need not."""
+        if self.wide_law is None or not self.wide:
+            return exact, take(exact, np.arange(0))
+        return together(exact, self.wide_law.resampled(self.rng, wide, len(exact.positions))), wide
 
     def _scores(self, positions: Points) -> Points:
         self.num_evaluations += len(positions)
         return scores_of(self.task.target, positions)
 
-    def _buffer(
-        self, positions: np.ndarray, log_densities: np.ndarray, size: int, law: AbstractLaw, with_scores: bool
-    ) -> Buffer:
-        chosen = np.linspace(0, len(positions) - 1, min(size, len(positions))).astype(int)
-        log_densities = _padded(log_densities[chosen], size)
-        points = jnp.asarray(_padded(positions[chosen], size))
+    def _buffer(self, exact: Drawn, wide: Drawn, size: int, law: AbstractLaw, with_scores: bool) -> Buffer:
+        exact, wide = _thin(exact, size * 3 // 4), _thin(wide, size // 4)
+        drawn = together(exact, wide)
+        points = jnp.asarray(_padded(drawn.positions, size))
         scores = self._scores(points) if with_scores else jnp.zeros_like(points)
-        return Buffer(points, jnp.asarray(log_densities), scores, jnp.int32(len(chosen)), law)
+        log_densities = jnp.asarray(_padded(drawn.log_densities.astype(points.dtype), size))
+        counts = jnp.int32(len(exact.positions)), jnp.int32(len(drawn.positions))
+        return Buffer(points, log_densities, scores, *counts, law)
+
+
+def _divide(kept: list[Draws], window: int) -> tuple[Drawn, Drawn]:
+    """Draws to train on, and those of every eighth chain, held out."""
+    folds = [np.broadcast_to(_fold(*draws.log_density.shape), draws.log_density.shape).ravel() for draws in kept]
+    is_finite = np.isfinite(np.concatenate([draws.log_density.ravel() for draws in kept]))
+    drawn, is_held = in_a_row(kept), np.concatenate(folds)[is_finite] == window % 8
+    return (take(drawn, ~is_held), take(drawn, is_held)) if 0 < is_held.sum() < len(is_held) else (drawn, drawn)
+
+
+def _fold(num_chains: int, num_draws: int) -> np.ndarray:
+    """Parts of eight that are held out in turn: of chains, or, where they are too few, of draws."""
+    return np.arange(num_chains)[:, None] % 8 if num_chains >= 8 else np.arange(num_draws)[None, :] * 8 // num_draws
+
+
+def _thin(drawn: Drawn, size: int) -> Drawn:
+    """At most so many of the draws, evenly."""
+    num_draws = len(drawn.positions)
+    return take(drawn, np.linspace(0, num_draws - 1, min(size, num_draws)).astype(int))
+
+
+@eqx.filter_jit
+def _log_pushed_all(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> Float[Array, " draw"]:
+    return log_pushed(transport, law, positions)
 
 
 @eqx.filter_jit
@@ -312,7 +381,7 @@ def scores_of(target: AbstractTarget, positions: Points) -> Points:
 
 def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
     """The tails under which the pulled back draws are likeliest."""
-    references = np.asarray(_pull_all(transport, held.positions), np.float64)[: int(held.size)]
+    references = np.asarray(_pull_all(transport, held.positions), np.float64)[: int(held.num_exact)]
     references = references[np.isfinite(references).all(axis=1)]
     dim = references.shape[1]
     standard = Spread(np.zeros(dim), np.ones(dim), np.eye(dim))

@@ -25,6 +25,7 @@ from tessmc.targets import AbstractTarget, Target
 MAX_NOISE = 0.5
 MAX_STUCK = 0.01
 MIN_VISITS = 50
+MAX_UNSEEN = 0.005
 BLOCK = 4096
 
 
@@ -87,7 +88,7 @@ def sample(
     }
     troubles = _troubles(draws, noise)
     _warn(draws, troubles)
-    troubles += _light_tails(draws.log_ratio)
+    troubles += _light_tails(draws.log_ratio) + _unseen(warmed.history)
     return _result(target, warmed, draws, num_evaluations, troubles, clock)
 
 
@@ -173,10 +174,19 @@ def _light_tails(log_ratio: np.ndarray) -> list[str]:
     if not 0 < num_visits < MIN_VISITS:
         return []
     stay = min(np.exp(min(away.max(), 20.0)), 1e6)
+    num_chains = int(is_long.any(axis=1).sum())
     return [
-        f"{int(is_long.any(axis=1).sum())} chains came into a tail where the map is too light and they stay for up to "
-        f"{stay:.0f} draws: its weight is not known well; draw more, or warm up longer"
+        f"{num_chains} {'chain' if num_chains == 1 else 'chains'} came into a tail where the map is too light, to stay "
+        f"there for up to {stay:.0f} draws: its weight is not known well; draw more, or warm up longer"
     ]
+
+
+def _unseen(history: list[dict[str, Any]]) -> list[str]:
+    """What the warm-up's draws from a wider law found, and draws under the map would not."""
+    share = history[-1].get("share_unseen", 0.0) if history else 0.0
+    if share < MAX_UNSEEN:
+        return []
+    return [f"about {share:.1%} of the target lie where the map is too light for chains to come; warm up longer"]
 
 
 def _warn(draws: Draws, troubles: list[str]) -> None:

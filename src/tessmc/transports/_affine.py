@@ -1,5 +1,6 @@
 """Shift and scale in closed form, from draws."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -57,14 +58,12 @@ class Spread(NamedTuple):
 
     def log_density(self, points: np.ndarray, dof: int) -> np.ndarray:
         """Log of the t_ν (or, with ν = 0, the Gaussian) of this spread, at points (n, dim); with its constant."""
-        from scipy.special import gammaln
-
         dim = len(self.shift)
         square = np.sum(self.pull(points) ** 2, axis=1)
         size = np.sum(np.log(self.scale)) + np.sum(np.log(np.diag(self.factor)))
         if dof == 0:
             return -square / 2 - size - dim / 2 * np.log(2 * np.pi)
-        constant = gammaln((dof + dim) / 2) - gammaln(dof / 2) - dim / 2 * np.log(dof * np.pi)
+        constant = math.lgamma((dof + dim) / 2) - math.lgamma(dof / 2) - dim / 2 * np.log(dof * np.pi)
         return constant - size - (dof + dim) / 2 * np.log1p(square / dof)
 
 
@@ -128,7 +127,7 @@ def _positive_scale(points: np.ndarray, center: np.ndarray) -> np.ndarray:
 
 
 def _shrinkage(correlation: np.ndarray, num_points: float) -> float:
-    """The oracle approximating shrinkage of Chen, Wiesel, Eldar and Hero (2010), for a target of unit diagonal."""
+    """How far to draw correlations towards none: the part of their squares that chance alone would bring."""
     dim = len(correlation)
     off = np.sum(correlation**2) - dim
     if dim == 1 or off <= 0:

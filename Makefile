@@ -29,7 +29,7 @@ lint: setup ## formatting, lint rules and types
 	$(BIN)/mypy
 
 verify: setup ## long statistical suites: invariance, then mutants
-	$(BIN)/python -m pytest -p no:cacheprovider verify
+	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
 	$(BIN)/python -m verify.mutants
 
 bench: setup ## timings: tick engine against lockstep, cold start

@@ -59,7 +59,7 @@ def all_transports() -> dict[str, AbstractBijection]:
         "sinh": Sinh((2,)),
         "banana": BananaMap(),
         "fixed_affine": FixedAffine(
-            np.array([1.0, -3.0]), np.array([1e-3, 1e3]), np.array([[1.0, 0.0], [0.8, 0.6]]), jnp.zeros(0).dtype
+            np.array([1.0, -0.5]), np.array([0.5, 3.0]), np.array([[1.0, 0.0], [0.8, 0.6]]), jnp.zeros(0).dtype
         ),
         "tails": shaken(Tails(3), scale=1.0),
         "ladder_1d": shaken(ladder_map(key, 1, jnp.zeros(0).dtype), scale=0.1),

@@ -1,10 +1,13 @@
 """The closed-form affine layer."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from tessmc.transports import spread_of, spread_of_scores
+from tessmc.transports import FixedAffine, spread_of, spread_of_scores
 
 COVARIANCE = np.array([[4.0, 1.8, 0.0], [1.8, 1.0, 0.0], [0.0, 0.0, 1e-8]])
 MEAN = np.array([1.0, -2.0, 3e-4])
@@ -63,6 +66,14 @@ def test_scores_give_the_covariance_wherever_the_points_are():
     root = np.sqrt(np.diag(COVARIANCE))
     assert np.allclose(covariance_of(spread) / np.outer(root, root), COVARIANCE / np.outer(root, root), atol=1e-3)
     assert np.allclose(spread.shift / root, MEAN / root, atol=1e-3)
+
+
+def test_a_layer_of_very_different_scales_is_undone():
+    layer = FixedAffine(MEAN, np.array([1e-8, 1.0, 1e8]), np.linalg.cholesky(np.eye(3) + 0.5), np.dtype("float32"))
+    points = jnp.asarray(np.random.default_rng(6).normal(size=(100, 3)), jnp.float32)
+    shifted = eqx.tree_at(lambda layer: layer.shift, layer, jnp.zeros(3))
+    again = jax.vmap(shifted.inverse)(jax.vmap(shifted.transform)(points))
+    assert jnp.allclose(again, points, atol=1e-5)
 
 
 def test_push_undoes_pull():

@@ -56,7 +56,7 @@ ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
     f"kernels/_{name}.py" for name in ("arc", "kernel", "law", "transport", "elliptical")
 )
 TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
-RESCUE, WIDE, WINDOWS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "windows"))
+RESCUE, WIDE, BUFFERS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer"))
 AFFINE, MARGINAL = "transports/_affine.py", "transports/_marginal.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
@@ -145,7 +145,8 @@ MUTANTS = [
     Mutant("weights of the wrong power", WIDE, "weights_of(away, 1 - self.power)", "weights_of(away, self.power)", WIDES),
     Mutant("single draws decide", WIDE, "np.minimum(weights, 1 / np.sqrt(len(weights)))", "weights", WIDES),
     Mutant("resampled draws lose their weights", WIDE, "resample(rng, weights, num)", "resample(rng, np.full(len(weights), 1 / len(weights)), num)", WIDES),
-    Mutant("held-out draws are trained on", WINDOWS, "take(drawn, ~is_held), take(drawn, is_held)", "drawn, take(drawn, is_held)", WIDES),
+    Mutant("gather before tempering", RESCUE, "    camp, power = temper(task, camp, rng, budget)\n", "    camp, power = gather(task, camp, budget), 0.0\n", RESCUES),
+    Mutant("held-out draws are trained on", BUFFERS, "take(drawn, ~is_held), take(drawn, is_held)", "drawn, take(drawn, is_held)", WIDES),
     Mutant("the path gradient keeps its noise", OBJECTIVES, "jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf", "leaf", LOSSES),
     Mutant("the log-variance is squared throughout", OBJECTIVES, "jnp.abs(away) < 2, away**2 / 2", "jnp.abs(away) < 200, away**2 / 2", LOSSES),
     Mutant("the Fisher divergence forgets the map", OBJECTIVES, "score @ pushed + log_det", "score @ pushed", LOSSES),

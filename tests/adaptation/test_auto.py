@@ -9,7 +9,7 @@ import pytest
 import tessmc
 from tessmc.adaptation import Warmup
 from tessmc.adaptation._auto import as_ladder
-from tessmc.adaptation._windows import winsorised
+from tessmc.adaptation._buffer import winsorised
 from tessmc.kernels import TransportEllipticalSlice
 from tessmc.models import BananaMap, banana
 
@@ -41,8 +41,8 @@ def test_it_learns_the_banana(learned):
 
 def test_the_history_tells_the_story(learned):
     history = learned.warmup_history
-    assert [entry["stage"] for entry in history[:3]] == ["gather", "temper", "window"]
-    assert history[1]["power"] == 1
+    assert [entry["stage"] for entry in history[:4]] == ["temper", "gather", "temper", "window"]
+    assert history[0]["power"] == history[2]["power"] == 1
     windows = [entry for entry in history if entry["stage"] == "window"]
     assert {entry["rung"] for entry in windows} == {"affine", "couplings"}
     assert windows[-1]["s"] < windows[0]["s"]

@@ -8,7 +8,7 @@ import pytest
 from tessmc._clock import Clock
 from tessmc.adaptation import WarmupTask
 from tessmc.adaptation._auto import AutoWarmup
-from tessmc.adaptation._rescue import distance, gather, merge, next_power, resample, temper, weights_of
+from tessmc.adaptation._rescue import distance, gather, merge, next_power, resample, rescue, temper, weights_of
 from tessmc.targets import Target
 from tessmc.transports import Spread
 
@@ -17,8 +17,8 @@ def task(target, num_chains=64):
     return WarmupTask(target, None, None, jr.key(3), num_chains, 100, Clock(), lambda *_: None)
 
 
-def arrived(given):
-    return AutoWarmup(False)._arrive(*jr.split(jr.key(1), 3), given)
+def arrived(given, seed=1):
+    return AutoWarmup(False)._arrive(*jr.split(jr.key(seed), 3), given)
 
 
 def test_the_next_power_leaves_half_of_the_chains():
@@ -74,6 +74,20 @@ def test_tempering_gives_separate_modes_their_weights():
     share = (np.asarray(camp.chains.state.position)[:, 0] > 0).mean()
     assert power == 1
     assert 0.65 < share < 0.95
+
+
+def test_modes_far_from_the_start_are_both_found():
+    def log_density(x):
+        return jnp.logaddexp(jnp.log(0.3) - jnp.sum((x - 5) ** 2) / 2, jnp.log(0.7) - jnp.sum((x + 5) ** 2) / 2)
+
+    given = task(Target(log_density, jnp.zeros(5)), num_chains=256)
+    shares = []
+    for seed in range(4):
+        history = []
+        camp = rescue(given, arrived(given, seed), np.random.default_rng(seed), history)
+        shares.append((np.asarray(camp.chains.state.position).mean(axis=1) > 0).mean())
+        assert [entry["stage"] for entry in history] == ["temper", "gather", "temper"]
+    assert np.all((np.array(shares) > 0.1) & (np.array(shares) < 0.6))
 
 
 def test_tempering_that_runs_out_of_budget_says_how_far_it_came():

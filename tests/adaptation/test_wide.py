@@ -1,15 +1,14 @@
 """Draws from a law wider than the target."""
 
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from scipy import stats
 
+from tessmc.adaptation._buffer import divide, thin
 from tessmc.adaptation._rescue import DOF
 from tessmc.adaptation._wide import Drawn, WideLaw, in_a_row, together, widened
-from tessmc.adaptation._windows import _divide, _thin
 from tessmc.engines import Draws
-from tessmc.transports import Spread, ladder_map, with_spread
+from tessmc.transports import Spread
 
 RNG = np.random.default_rng(0)
 
@@ -62,8 +61,8 @@ def test_the_bridge_is_that_law():
 def test_half_of_the_draws_count_for_a_wider_law():
     positions = RNG.normal(size=(4000, 6))
     drawn = Drawn(positions, -np.sum(positions**2, axis=1) / 2)
-    standard = Spread(np.zeros(6), np.ones(6), np.eye(6))
-    law = widened(with_spread(ladder_map(jr.key(0), 6, np.dtype("float32")), standard), drawn)
+    law = widened(drawn)
+    assert np.all(np.abs(law.spread.scale - 4) < 0.5)
     log_weight = (1 - law.power) * (law.spread.log_density(positions, DOF) - drawn.log_densities)
     weights = np.exp(log_weight - log_weight.max())
     assert 0.1 < law.power < 1
@@ -77,12 +76,12 @@ def draws(num_chains, num_draws, start=0.0):
 
 
 def test_every_eighth_chain_is_held_out_in_turn():
-    train, held = _divide([draws(16, 3), draws(16, 2, 0.5)], 2)
+    train, held = divide([draws(16, 3), draws(16, 2, 0.5)], 2)
     assert set(np.floor(held.log_densities)) == {2, 10}
     assert len(held.positions) == 10
     assert len(train.positions) == 70
     assert np.array_equal(held.positions[:, 0], held.log_densities)
-    few_train, few_held = _divide([draws(2, 16)], 2)
+    few_train, few_held = divide([draws(2, 16)], 2)
     assert len(few_held.positions) == 4
     assert len(few_train.positions) == 28
 
@@ -91,13 +90,13 @@ def test_impossible_draws_are_left_out():
     given = draws(8, 2)
     given.log_density[0, 0], given.log_density[3, 1] = -np.inf, np.nan
     assert len(in_a_row([given]).positions) == 14
-    train, held = _divide([given], 3)
+    train, held = divide([given], 3)
     assert len(train.positions) == 13
     assert len(held.positions) == 1
 
 
 def test_thinning_and_joining():
     drawn = in_a_row([draws(10, 10)])
-    assert len(_thin(drawn, 7).positions) == 7
-    assert len(_thin(drawn, 1000).positions) == 100
-    assert len(together(drawn, _thin(drawn, 5)).log_densities) == 105
+    assert len(thin(drawn, 7).positions) == 7
+    assert len(thin(drawn, 1000).positions) == 100
+    assert len(together(drawn, thin(drawn, 5)).log_densities) == 105

@@ -1,4 +1,4 @@
-"""The automatic warm-up: gather, temper, then learn the map in windows."""
+"""The automatic warm-up: bring all chains into the typical set, then learn the map in windows."""
 
 import logging
 from typing import Any
@@ -11,9 +11,9 @@ from flowjax.bijections import AbstractBijection, Chain
 
 from tessmc._types import Key, Points
 from tessmc.adaptation._paper import PaperWarmup
-from tessmc.adaptation._rescue import Camp, gather, merge, no_bridge, temper
+from tessmc.adaptation._rescue import Camp, no_bridge, rescue
 from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, WarmupTask, normal_by_numpy
-from tessmc.adaptation._windows import Windows, entry
+from tessmc.adaptation._windows import Windows
 from tessmc.engines import advance, count_evaluations, place_chains, settle
 from tessmc.kernels import StudentT
 from tessmc.transports import FixedAffine, Tails, ladder_map
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class AutoWarmup(AbstractWarmup):
-    """Gather, temper, learn; see `Warmup.auto`."""
+    """Temper, gather, learn; see `Warmup.auto`."""
 
     use_gradient: bool | None
 
@@ -37,11 +37,7 @@ class AutoWarmup(AbstractWarmup):
         history: History = []
         if task.transport is None:
             with task.clock.time("warmup"):
-                camp = gather(task, camp, budget // 4)
-                history.append(entry("gather", camp))
-                tempered, power = temper(task, camp, rng, budget // 2)
-                camp = merge(camp, tempered) if power > 0 else tempered
-                history.append({**entry("temper", camp), "power": power})
+                camp = rescue(task, camp, rng, history)
             budget -= int(np.asarray(camp.chains.iteration).min())
         windows = Windows(task, self._may_use_gradient(task), key_fit, history)
         camp = windows.run(camp, budget)

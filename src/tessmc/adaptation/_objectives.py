@@ -1,6 +1,7 @@
 """What is minimised: (5), (6), and their relatives of lower variance."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -50,8 +51,13 @@ def log_variance(log_ratios: Float[Array, " draw"]) -> Scalar:
 
     Zero for a perfect map whatever the draws, and so are its gradients: no noise is left where the map is good.
     """
-    away = log_ratios - jax.lax.stop_gradient(jnp.median(log_ratios))
-    return jnp.mean(jnp.where(jnp.abs(away) < 2, away**2 / 2, 2 * jnp.abs(away) - 2))
+    return jnp.mean(huber(log_ratios - jax.lax.stop_gradient(jnp.median(log_ratios))))
+
+
+def huber(away: Any) -> Any:
+    """Half the square up to 2, and a straight line from there; of an array of JAX or of NumPy."""
+    near = abs(away).clip(max=2)
+    return near**2 / 2 + 2 * (abs(away) - near)
 
 
 def fisher(

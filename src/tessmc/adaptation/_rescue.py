@@ -1,13 +1,13 @@
-"""Chains that start far away are brought into the typical set: gather, then temper.
+"""Chains that start far away are brought into the typical set: temper, gather, temper again.
 
+`temper` draws a cloud wider than that of the chains, and leads it to π by way of log π_b = (1 - b) log q + b log π
+with rising b, weighing and resampling: chains in hopeless places die out, and separate modes keep their weights.
 `gather` moves chains along ellipses of their own cloud, which widens, narrows and turns with them, until the cloud
-stands still. `temper` then draws a new cloud from that spread, and leads it from there to π by way of
-log π_b = (1 - b) log q + b log π with rising b, weighing and resampling: chains in hopeless places die out, and
-separate modes keep their weights.
+stands still: it gets anywhere, but on the way the whole cloud may run into one mode.
 """
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,8 +17,8 @@ from flowjax.bijections import Chain as Ladder
 from jaxtyping import Array
 
 from tessmc._types import Point, Scalar
-from tessmc.adaptation._task import WarmupTask
-from tessmc.engines import Chain, march, move_chains, place_all, recall_chains
+from tessmc.adaptation._task import History, WarmupTask
+from tessmc.engines import Chain, count_evaluations, march, move_chains, place_all, recall_chains
 from tessmc.kernels import ChainState, StudentT, TransportEllipticalSlice, choose
 from tessmc.transports import FixedAffine, Spread, spread_of, with_spread
 
@@ -65,6 +65,29 @@ def no_bridge(dim: int, dtype: np.dtype) -> Bridge:
     return Bridge(one, FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype), StudentT(DOF))
 
 
+def rescue(task: WarmupTask, camp: Camp, rng: np.random.Generator, history: History) -> Camp:
+    """From the starts to the typical set, with at most a quarter of the warm-up for each stage."""
+    budget = task.num_warmup // 4
+    camp, power = temper(task, camp, rng, budget)
+    history.append({**entry("temper", camp), "power": power})
+    camp = gather(task, camp, budget)
+    history.append(entry("gather", camp))
+    tempered, power = temper(task, camp, rng, budget)
+    camp = merge(camp, tempered) if power > 0 else tempered
+    history.append({**entry("temper", camp), "power": power})
+    return camp
+
+
+def entry(stage: str, camp: Camp) -> dict[str, Any]:
+    """What the history says of every stage."""
+    return {
+        "stage": stage,
+        "iteration": int(np.asarray(camp.chains.iteration).min()),
+        "num_evaluations": count_evaluations(camp.chains),
+        "dof": int(camp.law.dof),
+    }
+
+
 def gather(task: WarmupTask, camp: Camp, budget: int, stride: int = 2) -> Camp:
     """Move until the cloud of chains stands still, or the budget of transitions is spent.
 
@@ -102,8 +125,10 @@ def march_on(task: WarmupTask, camp: Camp, num_transitions: int) -> Camp:
 def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, stride: int = 3) -> tuple[Camp, float]:
     """Draw a new cloud and lead it to π; gives the last b, which is 1 unless the budget was too small.
 
-    With b = 0 nothing of the new cloud had a density, and the chains are where they were.
+    With b = 0 nothing of the new cloud had a density, or there was no budget, and the chains are where they were.
     """
+    if budget < 1:
+        return camp, 0.0
     dtype = task.target.dtype
     positions, log_densities = (
         np.asarray(part) for part in (camp.chains.state.position, camp.chains.state.log_density)

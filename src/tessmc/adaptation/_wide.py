@@ -1,15 +1,15 @@
 """Draws from a law wider than π: they show what a learned map has made too rare for its own chains to find."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from flowjax.bijections import Chain as Ladder
 
 from tessmc.adaptation._rescue import DOF, Bridge, next_power, resample, weights_of
 from tessmc.engines import Draws
-from tessmc.kernels import StudentT
-from tessmc.transports import FixedAffine, Spread, spread_of_map
+from tessmc.kernels import ChainState, StudentT
+from tessmc.transports import FixedAffine, Spread, spread_of
 
 
 class Drawn(NamedTuple):
@@ -42,15 +42,23 @@ class WideLaw(NamedTuple):
         return take(drawn, resample(rng, weights, num))
 
 
-def widened(transport: Ladder, drawn: Drawn) -> WideLaw:
+class Scouts(NamedTuple):
+    """Chains that move under a wider law, where they stand, and what they have drawn."""
+
+    law: WideLaw
+    state: ChainState
+    draws: tuple[Draws, ...] = ()
+
+
+def widened(drawn: Drawn) -> WideLaw:
     """So wide that of draws from π half would count for it."""
-    spread = spread_of_map(transport)
+    spread = spread_of(drawn.positions, DOF)
     spread = spread._replace(scale=4 * spread.scale)
     step = next_power(0.0, spread.log_density(drawn.positions, DOF) - drawn.log_densities)
     return WideLaw(max(1 - step, 0.1), spread)
 
 
-def in_a_row(kept: list[Draws]) -> Drawn:
+def in_a_row(kept: Sequence[Draws]) -> Drawn:
     """All draws of finite density."""
     positions = np.concatenate([draws.position.reshape(-1, draws.position.shape[2]) for draws in kept])
     log_densities = np.concatenate([draws.log_density.ravel() for draws in kept]).astype(np.float64)

@@ -1,7 +1,7 @@
 """The map is learned in windows: draws, a fit on them, and a look at draws that were held out."""
 
 import logging
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,17 +11,31 @@ import numpy as np
 from flowjax.bijections import AbstractBijection
 from flowjax.bijections import Chain as Ladder
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
 
-from tessmc._types import Count, Key, Points, Scalar
+from tessmc._types import Key, Points, Scalar
+from tessmc.adaptation._buffer import (
+    BATCH,
+    Buffer,
+    divide,
+    fill,
+    from_scores,
+    from_values,
+    held_out_loss,
+    log_ratios,
+    mix,
+    padded,
+    scores_of,
+    spread_of_ratios,
+    thin,
+    winsorised,
+)
 from tessmc.adaptation._fit import Decay, begin_fit, fit, trainable
-from tessmc.adaptation._objectives import fisher, kl_by_path, log_pushed, log_variance
-from tessmc.adaptation._rescue import DOF, Camp, resample, weights_of
+from tessmc.adaptation._objectives import kl_by_path
+from tessmc.adaptation._rescue import DOF, Camp, entry, resample, weights_of
 from tessmc.adaptation._task import History, WarmupTask
-from tessmc.adaptation._wide import Drawn, WideLaw, in_a_row, take, together, widened
-from tessmc.engines import Draws, collect, count_evaluations, recall_chains
-from tessmc.kernels import AbstractLaw, StudentT
-from tessmc.targets import AbstractTarget
+from tessmc.adaptation._wide import Drawn, Scouts, in_a_row, take, together, widened
+from tessmc.engines import Draws, collect, recall_chains
+from tessmc.kernels import AbstractLaw, ChainState, StudentT
 from tessmc.transports import (
     RUNGS,
     Spread,
@@ -34,13 +48,12 @@ from tessmc.transports import (
 
 logger = logging.getLogger(__name__)
 
-BATCH, NUM_EXACT = 512, 384
 BUFFER = 2**13
 HELD_OUT = 2**11
 DOFS = (0, 30, 10, 5, 3)
 # So many nats above the rest a place is visited fifty times too seldom.
 RARE = 4
-MAX_UNSEEN = 1e-3
+MAX_UNSEEN_TO_END = 1e-3
 # Every so many gradient steps the map is looked at on draws that it was not trained on.
 STRIDE = 100
 MAX_STRIDES = 8
@@ -48,72 +61,11 @@ PATH_STEPS = 3000
 PATH_BATCH = 256
 
 
-class Buffer(NamedTuple):
-    """Draws to train on, in arrays of fixed size: the first `num_exact` stand for π, those up to `size` need not."""
-
-    positions: Points
-    log_densities: Float[Array, " draw"]
-    scores: Points
-    num_exact: Count
-    size: Count
-    law: AbstractLaw
-
-
-def from_values(transport: AbstractBijection, key: Key, buffer: Buffer) -> Scalar:
-    """KL(π‖φ̂) and the log-variance: densities that have been paid for, no gradient of π."""
-    positions, log_densities, _ = _batch(key, buffer)
-    log_pushes = log_pushed(transport, buffer.law, positions)
-    return -jnp.mean(log_pushes[:NUM_EXACT]) + log_variance(log_densities - log_pushes)
-
-
-def from_scores(transport: AbstractBijection, key: Key, buffer: Buffer) -> Scalar:
-    """KL(π‖φ̂) and the Fisher divergence, by scores of π at the draws."""
-    positions, _, scores = _batch(key, buffer)
-    positions, scores = positions[:NUM_EXACT], scores[:NUM_EXACT]
-    return -jnp.mean(log_pushed(transport, buffer.law, positions)) + fisher(transport, buffer.law, positions, scores)
-
-
 def from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, AbstractLaw, Points]) -> Scalar:
     """KL(φ̂‖π) by path gradients and antithetic draws: the whole of π is asked, whatever the chains have seen."""
     target, law, like = data
     half = jr.normal(key, like.shape, like.dtype)
     return kl_by_path(transport, law, target.log_density, jnp.concatenate([half, -half]))
-
-
-def _batch(key: Key, buffer: Buffer) -> tuple[Points, Array, Points]:
-    # What KL(π‖φ̂) is averaged over comes from π; the other objectives may ask about a place wherever it is.
-    first, last = jnp.arange(BATCH) < NUM_EXACT, buffer.size > buffer.num_exact
-    low = jnp.where(~first & last, buffer.num_exact, 0)
-    chosen = jr.randint(key, (BATCH,), low, jnp.where(first, buffer.num_exact, buffer.size))
-    return buffer.positions[chosen], buffer.log_densities[chosen], buffer.scores[chosen]
-
-
-@eqx.filter_jit
-def log_ratios(transport: AbstractBijection, buffer: Buffer) -> Float[Array, " draw"]:
-    """R at the draws of a buffer."""
-    return buffer.log_densities - log_pushed(transport, buffer.law, buffer.positions)
-
-
-def spread_of_ratios(transport: AbstractBijection, buffer: Buffer) -> float:
-    """s, the standard deviation of r; see `winsorised`."""
-    return winsorised(np.asarray(log_ratios(transport, buffer), np.float64)[: int(buffer.num_exact)])
-
-
-def held_out_loss(transport: AbstractBijection, held: Buffer) -> float:
-    """KL(π‖φ̂) and the log-variance of draws that were not trained on: single draws far out count in full."""
-    found = log_ratios(transport, held)[: int(held.size)]
-    loss = jnp.mean(found[: int(held.num_exact)]) + log_variance(found)
-    return float(loss) if jnp.isfinite(loss) else float("inf")
-
-
-def winsorised(found: np.ndarray) -> float:
-    """The standard deviation, with the lowest hundredth and the highest thousandth drawn in.
-
-    Where r is low the map only wastes tries; where it is high, chains stay long: those draws should count.
-    """
-    found = np.where(np.isnan(found), np.inf, found)
-    low, high = np.quantile(found, [0.01, 0.999], method="nearest")
-    return float(np.std(np.clip(found, low, high))) if np.isfinite([low, high]).all() else float("inf")
 
 
 class Windows:
@@ -128,9 +80,7 @@ class Windows:
         self.rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
         self.num_evaluations = 0
         self.draws: list[Draws] = []
-        self.wide: list[Draws] = []
-        self.wide_law: WideLaw | None = None
-        self.wide_state: Any = None
+        self.scouts: Scouts | None = None
         self.evaluations = np.inf
 
     def run(self, camp: Camp, budget: int) -> Camp:
@@ -151,30 +101,30 @@ class Windows:
 
     def _draw(self, camp: Camp, length: int) -> Camp:
         """Draws of a window, half of them from the wider law."""
-        num_wide = 0 if self.wide_law is None else length // 2
-        if self.wide_law is not None and num_wide > 0:
-            camp = self._draw_widely(camp, self.wide_law, num_wide)
+        num_wide = 0 if self.scouts is None else length // 2
+        if self.scouts is not None and num_wide > 0:
+            camp, self.scouts = self._draw_widely(camp, self.scouts, num_wide)
         camp, draws = self._collect(camp, length - num_wide)
         self.draws.append(draws)
         self.evaluations = float(draws.num_tries.mean())
         return camp
 
-    def _draw_widely(self, camp: Camp, law: WideLaw, length: int) -> Camp:
-        """Chains of their own move under the wider law; then every other chain goes on from one of their draws."""
-        wide = camp._replace(law=StudentT(DOF), bridge=law.bridge(self.task.target.dtype), first_try=False)
-        wide = wide._replace(chains=camp.chains._replace(state=self.wide_state))
+    def _draw_widely(self, camp: Camp, scouts: Scouts, length: int) -> tuple[Camp, Scouts]:
+        """Scouts move under the wider law; then every other chain goes on from one of their draws."""
+        bridge = scouts.law.bridge(self.task.target.dtype)
+        wide = camp._replace(law=StudentT(DOF), bridge=bridge, first_try=False)
+        wide = wide._replace(chains=camp.chains._replace(state=scouts.state))
         wide, draws = self._collect(wide, length)
-        self.wide_state = wide.chains.state
-        self.wide.append(draws)
+        scouts = scouts._replace(state=wide.chains.state, draws=(*scouts.draws, draws))
         drawn = in_a_row([draws])
-        drawn = take(drawn, resample(self.rng, law.weights(drawn), self.task.num_chains))
-        is_new = np.arange(self.task.num_chains) % 2 == len(self.wide) % 2
+        drawn = take(drawn, resample(self.rng, scouts.law.weights(drawn), self.task.num_chains))
+        is_new = np.arange(self.task.num_chains) % 2 == len(scouts.draws) % 2
         state = camp.chains.state
         state = state._replace(
             position=jnp.where(is_new[:, None], drawn.positions, state.position),
             log_density=jnp.where(is_new, drawn.log_densities.astype(state.log_density.dtype), state.log_density),
         )
-        return camp._replace(chains=wide.chains._replace(state=state))
+        return camp._replace(chains=wide.chains._replace(state=state)), scouts
 
     def _collect(self, camp: Camp, length: int) -> tuple[Camp, Draws]:
         with self.task.clock.time("warmup"):
@@ -192,7 +142,7 @@ class Windows:
         is_flat = now["evaluations"] > 0.97 * then["evaluations"] and now["s_before"] > 0.9 * then["s_before"]
         is_good = now["evaluations"] < 1.06 or (then["rung"] == "couplings" and is_flat and now["evaluations"] < 1.5)
         # Draws that the map had not seen, and did not expect: the chains have come somewhere new.
-        is_news = now["s_before"] > 1.2 * then["s_before"] + 0.02 or now["share_unseen"] > MAX_UNSEEN
+        is_news = now["s_before"] > 1.2 * then["s_before"] + 0.02 or now["share_unseen"] > MAX_UNSEEN_TO_END
         return is_good and not is_news
 
     def _learn(self, camp: Camp) -> tuple[Camp, dict[str, Any]]:
@@ -204,41 +154,43 @@ class Windows:
         else:
             camp, s = self._learn_couplings(camp, before, train, held)
         logger.info("window %d: %s, %d degrees of freedom, s %.2f -> %.2f", window, rung, camp.law.dof, before, s)
+        if self.rung == "couplings" and self.scouts is None:
+            self._send_scouts(in_a_row(self.draws[-1:]), camp.chains.state)
         found = {"rung": rung, "s_before": before, "s": s, "share_unseen": self._share_unseen(camp, held)}
         return camp._replace(first_try=s < 1.5), found
 
+    def _send_scouts(self, drawn: Drawn, state: ChainState) -> None:
+        """From now on, half of the draws come from a law wider than these."""
+        self.scouts = Scouts(widened(drawn), state)
+        logger.info("half of the draws come from a wider law, with b = %.2f", self.scouts.law.power)
+
     def _share_unseen(self, camp: Camp, held: Buffer) -> float:
         """The share of π, by draws of the wider law, that the map makes so rare that chains hardly come there."""
-        if self.wide_law is None or not self.wide:
+        if self.scouts is None or not self.scouts.draws:
             return 0.0
-        drawn = in_a_row(self.wide[len(self.wide) // 2 :])
-        pushes = [
-            np.asarray(_log_pushed_all(camp.transport, camp.law, jnp.asarray(_padded(part, BUFFER))))[: len(part)]
-            for part in np.split(drawn.positions, range(BUFFER, len(drawn.positions), BUFFER))
-        ]
-        middle = np.median(np.asarray(log_ratios(camp.transport, held._replace(law=camp.law)))[: int(held.num_exact)])
-        is_rare = ~(drawn.log_densities - np.concatenate(pushes) - middle < RARE)
-        return float(np.sum(self.wide_law.weights(drawn)[is_rare]))
+        drawn = thin(in_a_row(self.scouts.draws[len(self.scouts.draws) // 2 :]), BUFFER)
+        found = log_ratios(camp.transport, fill(drawn, 0, BUFFER, camp.law))
+        middle = np.median(log_ratios(camp.transport, held._replace(law=camp.law))[: int(held.num_exact)])
+        is_rare = ~(found - middle < RARE)
+        return float(np.sum(self.scouts.law.weights(drawn)[is_rare]))
 
     def _learn_spread(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The lowest rung; when it gains no more, the next window climbs."""
         camp, gain = self._shift_and_scale(camp, train, held)
         is_spent = len(self.draws) * self.draws[0].log_density.shape[1] > self.task.num_warmup / 2
         if gain < 0.1 * np.sqrt(self.task.target.dim) or is_spent:
-            self.rung, self.is_first = "couplings", True
+            self.rung = "couplings"
             self.draws = self.draws[-1:]
-            self.wide_law = widened(camp.transport, in_a_row(self.draws))
-            self.wide_state = camp.chains.state
-            logger.info("half of the draws come from a wider law, with b = %.2f", self.wide_law.power)
         return camp, spread_of_ratios(camp.transport, held._replace(law=camp.law))
 
     def _learn_couplings(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The higher rungs, and the tails that fit what is left."""
         is_first, self.is_first = self.is_first, False
         if is_first and s > 3 and self.use_gradient:
-            camp, s, is_new = self._fit_from_reference(camp, s, held)
-            if is_new:
-                self.draws, self.wide, self.with_scores = [], [], True
+            camp, s, drawn = self._fit_from_reference(camp, s, held)
+            if drawn is not None:
+                self.draws, self.with_scores = [], True
+                self._send_scouts(drawn, camp.chains.state)
                 return camp, s
         for part in RUNGS[1:] if is_first else RUNGS[2:]:
             key = jr.fold_in(self.key_climb, 10 * len(self.history) + RUNGS.index(part))
@@ -261,7 +213,8 @@ class Windows:
         if not self.use_gradient or s < 1:
             return likeliest, float(gain)
         few = positions[np.linspace(0, len(positions) - 1, min(len(positions), HELD_OUT)).astype(int)]
-        slopes = np.asarray(self._scores(jnp.asarray(_padded(few, HELD_OUT))))[: len(few)]
+        self.num_evaluations += HELD_OUT
+        slopes = np.asarray(scores_of(self.task.target, jnp.asarray(padded(few, HELD_OUT))))[: len(few)]
         if not np.isfinite(slopes).all():
             return likeliest, float(gain)
         flattest = camp._replace(transport=with_spread(camp.transport, spread_of_scores(few, slopes)), law=StudentT(0))
@@ -269,7 +222,7 @@ class Windows:
         logger.info("the affine layer from draws leaves s = %.2f, from scores %.2f", s, other)
         return (flattest, float(s - other)) if other < s else (likeliest, float(gain))
 
-    def _fit_from_reference(self, camp: Camp, s: float, held: Buffer) -> tuple[Camp, float, bool]:
+    def _fit_from_reference(self, camp: Camp, s: float, held: Buffer) -> tuple[Camp, float, Drawn | None]:
         """Where the chains have not seen enough of π to learn from: learn from π itself."""
         camp = camp._replace(law=StudentT(0))
         held = held._replace(law=camp.law)
@@ -288,12 +241,14 @@ class Windows:
         found = winsorised(states.log_ratio)
         logger.info("by KL from the reference, s %.2f -> %.2f, loss %.2f", s, found, state.loss)
         if not found < s:
-            return camp, s, False
+            return camp, s, None
         # The chains stand where a bad map left them; draws of the new one, weighed, stand better.
         weights = weights_of(np.minimum(states.log_ratio, np.quantile(states.log_ratio, 0.99)), 1.0)
+        drawn = Drawn(states.position, states.log_density.astype(np.float64))
+        drawn = take(drawn, resample(self.rng, weights, HELD_OUT))
         chosen = resample(self.rng, weights, self.task.num_chains)
         moved = jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), states)
-        return fresh._replace(chains=camp.chains._replace(state=moved)), found, True
+        return fresh._replace(chains=camp.chains._replace(state=moved)), found, drawn
 
     def _climb(
         self, transport: Ladder, rung: str, train: Buffer, held: Buffer, key: Key, rate: float
@@ -315,68 +270,22 @@ class Windows:
     def _split(self, law: AbstractLaw, window: int) -> tuple[Buffer, Buffer]:
         """Recent draws to train on, and of every eighth chain, to look at: the last window's for an affine layer."""
         recent = self.draws[-1:] if self.rung == "affine" else self.draws[len(self.draws) // 2 :]
-        exact = _divide(recent, window)
-        wide = _divide(self.wide, window) if self.wide else exact
-        train, held = (self._parts(*parts) for parts in zip(exact, wide, strict=True))
-        return self._buffer(*train, BUFFER, law, self.with_scores), self._buffer(*held, HELD_OUT, law, False)
-
-    def _parts(self, exact: Drawn, wide: Drawn) -> tuple[Drawn, Drawn]:
-        """What stands for π, draws of the wider law among it by their weights; and what need not."""
-        if self.wide_law is None or not self.wide:
-            return exact, take(exact, np.arange(0))
-        return together(exact, self.wide_law.resampled(self.rng, wide, len(exact.positions))), wide
-
-    def _scores(self, positions: Points) -> Points:
-        self.num_evaluations += len(positions)
-        return scores_of(self.task.target, positions)
-
-    def _buffer(self, exact: Drawn, wide: Drawn, size: int, law: AbstractLaw, with_scores: bool) -> Buffer:
-        exact, wide = _thin(exact, size * 3 // 4), _thin(wide, size // 4)
-        drawn = together(exact, wide)
-        points = jnp.asarray(_padded(drawn.positions, size))
-        scores = self._scores(points) if with_scores else jnp.zeros_like(points)
-        log_densities = jnp.asarray(_padded(drawn.log_densities.astype(points.dtype), size))
-        counts = jnp.int32(len(exact.positions)), jnp.int32(len(drawn.positions))
-        return Buffer(points, log_densities, scores, *counts, law)
-
-
-def _divide(kept: list[Draws], window: int) -> tuple[Drawn, Drawn]:
-    """Draws to train on, and those of every eighth chain, held out."""
-    folds = [np.broadcast_to(_fold(*draws.log_density.shape), draws.log_density.shape).ravel() for draws in kept]
-    is_finite = np.isfinite(np.concatenate([draws.log_density.ravel() for draws in kept]))
-    drawn, is_held = in_a_row(kept), np.concatenate(folds)[is_finite] == window % 8
-    return (take(drawn, ~is_held), take(drawn, is_held)) if 0 < is_held.sum() < len(is_held) else (drawn, drawn)
-
-
-def _fold(num_chains: int, num_draws: int) -> np.ndarray:
-    """Parts of eight that are held out in turn: of chains, or, where they are too few, of draws."""
-    return np.arange(num_chains)[:, None] % 8 if num_chains >= 8 else np.arange(num_draws)[None, :] * 8 // num_draws
-
-
-def _thin(drawn: Drawn, size: int) -> Drawn:
-    """At most so many of the draws, evenly."""
-    num_draws = len(drawn.positions)
-    return take(drawn, np.linspace(0, num_draws - 1, min(size, num_draws)).astype(int))
-
-
-@eqx.filter_jit
-def _log_pushed_all(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> Float[Array, " draw"]:
-    return log_pushed(transport, law, positions)
+        parts = [(exact, take(exact, np.arange(0))) for exact in divide(recent, window)]
+        if self.scouts is not None and self.scouts.draws:
+            # Draws of the wider law stand for π by their weights, and for themselves.
+            wide, weigh = divide(self.scouts.draws, window), self.scouts.law.resampled
+            parts = [
+                (together(exact, weigh(self.rng, other, len(exact.positions))), other)
+                for (exact, _), other in zip(parts, wide, strict=True)
+            ]
+        self.num_evaluations += BUFFER if self.with_scores else 0
+        target = self.task.target if self.with_scores else None
+        return mix(*parts[0], BUFFER, law, target), mix(*parts[1], HELD_OUT, law)
 
 
 @eqx.filter_jit
 def _evaluate(kernel: Any, references: Points) -> Any:
     return jax.lax.map(kernel.evaluate, references, batch_size=BATCH)
-
-
-def _padded(rows: np.ndarray, size: int) -> np.ndarray:
-    return np.concatenate([rows, np.repeat(rows[:1], size - len(rows), axis=0)])
-
-
-@eqx.filter_jit
-def scores_of(target: AbstractTarget, positions: Points) -> Points:
-    """∇ log π at every position."""
-    return jax.lax.map(jax.grad(target.log_density), positions, batch_size=BATCH)
 
 
 def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
@@ -391,13 +300,3 @@ def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
 @eqx.filter_jit
 def _pull_all(transport: AbstractBijection, positions: Points) -> Points:
     return jax.vmap(transport.inverse)(positions)
-
-
-def entry(stage: str, camp: Camp) -> dict[str, Any]:
-    """What the history says of every stage."""
-    return {
-        "stage": stage,
-        "iteration": int(np.asarray(camp.chains.iteration).min()),
-        "num_evaluations": count_evaluations(camp.chains),
-        "dof": int(camp.law.dof),
-    }

@@ -41,6 +41,7 @@ RESCUES, WIDES, LOSSES, AFFINES = (
     "tests/adaptation/test_objectives.py",
     "tests/transports/test_affine.py",
 )
+AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
 INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
 
 
@@ -56,7 +57,7 @@ ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
     f"kernels/_{name}.py" for name in ("arc", "kernel", "law", "transport", "elliptical")
 )
 TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
-RESCUE, WIDE, BUFFERS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer"))
+RESCUE, WIDE, BUFFERS, WINDOWS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows"))
 AFFINE, MARGINAL = "transports/_affine.py", "transports/_marginal.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
@@ -146,6 +147,9 @@ MUTANTS = [
     Mutant("single draws decide", WIDE, "np.minimum(weights, 1 / np.sqrt(len(weights)))", "weights", WIDES),
     Mutant("resampled draws lose their weights", WIDE, "resample(rng, weights, num)", "resample(rng, np.full(len(weights), 1 / len(weights)), num)", WIDES),
     Mutant("gather before tempering", RESCUE, "    camp, power = temper(task, camp, rng, budget)\n", "    camp, power = gather(task, camp, budget), 0.0\n", RESCUES),
+    Mutant("a quadratic bends half as much", AFFINE, "np.eye(dim) - bend - bend.T", "np.eye(dim) - bend", AFFINES),
+    Mutant("a quadratic without a slope", AFFINE, "start.factor @ covariance @ slope", "0 * slope", AFFINES),
+    Mutant("values are not asked for the affine layer", WINDOWS, "if len(seen.positions) > 1.2", "if len(seen.positions) > 1e9", AUTO),
     Mutant("held-out draws are trained on", BUFFERS, "take(drawn, ~is_held), take(drawn, is_held)", "drawn, take(drawn, is_held)", WIDES),
     Mutant("the path gradient keeps its noise", OBJECTIVES, "jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf", "leaf", LOSSES),
     Mutant("the log-variance is squared throughout", OBJECTIVES, "jnp.abs(away) < 2, away**2 / 2", "jnp.abs(away) < 200, away**2 / 2", LOSSES),

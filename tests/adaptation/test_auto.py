@@ -59,6 +59,16 @@ def test_a_learned_map_starts_another_run_warm(learned):
     assert first["evaluations"] < 1.5
 
 
+def test_values_alone_find_a_narrow_gaussian_of_many_dimensions():
+    rotation = np.linalg.qr(np.random.default_rng(4).normal(size=(30, 30)))[0]
+    precision = jnp.asarray((rotation / np.logspace(-4, 0, 30)) @ rotation.T, jnp.float32)
+    settings = {"num_chains": 64, "num_warmup": 160, "num_samples": 50, "progress": False}
+    result = tessmc.sample(lambda x: -x @ precision @ x / 2, like=30, warmup=FREE, **settings)
+    assert result.stats["num_evaluations"].mean() < 1.1
+    variances = ((result.unconstrained @ rotation) ** 2).mean(axis=(0, 1)) / np.logspace(-4, 0, 30)
+    assert np.all(np.abs(variances - 1) < 0.2)
+
+
 def test_a_ladder_stays_as_it_is_and_any_map_may_be_its_foot():
     ladder = as_ladder(BananaMap(), 2, np.dtype("float32"))
     assert as_ladder(ladder, 2, np.dtype("float32")) is ladder

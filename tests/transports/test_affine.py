@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tessmc.transports import FixedAffine, spread_of, spread_of_scores
+from tessmc.transports import FixedAffine, quadratic_terms, spread_of, spread_of_scores, spread_of_values
 
 COVARIANCE = np.array([[4.0, 1.8, 0.0], [1.8, 1.0, 0.0], [0.0, 0.0, 1e-8]])
 MEAN = np.array([1.0, -2.0, 3e-4])
@@ -66,6 +66,27 @@ def test_scores_give_the_covariance_wherever_the_points_are():
     root = np.sqrt(np.diag(COVARIANCE))
     assert np.allclose(covariance_of(spread) / np.outer(root, root), COVARIANCE / np.outer(root, root), atol=1e-3)
     assert np.allclose(spread.shift / root, MEAN / root, atol=1e-3)
+
+
+def log_normal_at(points):
+    away = points - MEAN
+    return 7 - np.sum(away * np.linalg.solve(COVARIANCE, away.T).T, axis=1) / 2
+
+
+def test_values_alone_show_a_gaussian_wherever_they_are():
+    root = np.sqrt(np.diag(COVARIANCE))
+    points = MEAN + root * np.random.default_rng(7).uniform(-0.3, 0.7, (quadratic_terms(3) + 5, 3))
+    spread = spread_of_values(points, log_normal_at(points), spread_of(points))
+    assert np.allclose(covariance_of(spread) / np.outer(root, root), COVARIANCE / np.outer(root, root), atol=1e-3)
+    assert np.allclose(spread.shift / root, MEAN / root, atol=1e-3)
+
+
+def test_where_a_density_bends_upwards_the_spread_stays_finite():
+    points = np.random.default_rng(8).normal(size=(200, 2))
+    spread = spread_of_values(points, points[:, 0] ** 2 - points[:, 1] ** 2, spread_of(points))
+    assert np.allclose(spread.scale, [20, 0.7], rtol=0.2)
+    again = spread_of_values(np.repeat(points[:20], 10, axis=0), np.zeros(200), spread_of(points))
+    assert np.isfinite(covariance_of(again)).all()
 
 
 def test_a_layer_of_very_different_scales_is_undone():

@@ -1,6 +1,7 @@
 """The map is learned in windows: draws, a fit on them, and a look at draws that were held out."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -39,10 +40,12 @@ from tessmc.kernels import AbstractLaw, ChainState, StudentT
 from tessmc.transports import (
     RUNGS,
     Spread,
+    quadratic_terms,
     rung_mask,
     spread_of,
     spread_of_map,
     spread_of_scores,
+    spread_of_values,
     with_spread,
 )
 
@@ -176,12 +179,18 @@ class Windows:
 
     def _learn_spread(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The lowest rung; when it gains no more, the next window climbs."""
-        camp, gain = self._shift_and_scale(camp, train, held)
+        camp, s, gain = self._shift_and_scale(camp, train, held)
+        terms = quadratic_terms(self.task.target.dim)
+        is_waiting = s > 0.5 and 1.2 * terms < BUFFER and len(self._seen().positions) < min(3 * terms, BUFFER)
         is_spent = len(self.draws) * self.draws[0].log_density.shape[1] > self.task.num_warmup / 2
-        if gain < 0.1 * np.sqrt(self.task.target.dim) or is_spent:
+        if is_spent or (gain < 0.1 * np.sqrt(self.task.target.dim) and not is_waiting):
             self.rung = "couplings"
             self.draws = self.draws[-1:]
-        return camp, spread_of_ratios(camp.transport, held._replace(law=camp.law))
+        return camp, s
+
+    def _seen(self) -> Drawn:
+        """The draws of all windows so far, but for those held out in this."""
+        return thin(divide(self.draws, len(self.history))[0], BUFFER)
 
     def _learn_couplings(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The higher rungs, and the tails that fit what is left."""
@@ -201,26 +210,44 @@ class Windows:
         self.with_scores = self.with_scores or (s > 0.3 and self.use_gradient)
         return camp, s
 
-    def _shift_and_scale(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
-        """The affine layer and the tails under which held-out draws are likeliest, and what they gain over the old."""
+    def _shift_and_scale(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float, float]:
+        """The affine layer and tails under which held-out draws are likeliest; what s they leave, and what they gain.
+
+        Where they leave much of log π to explain, an affine layer that leaves less is taken in their place.
+        """
         positions, others = (np.asarray(part.positions)[: int(part.size)] for part in (train, held))
-        found = [(spread_of(positions, dof, shrinkage), dof) for dof in DOFS for shrinkage in (None, 1.0)]
+        found = [(spread_of(positions, dof, shrinkage), dof) for dof in DOFS for shrinkage in (0.0, None, 1.0)]
         scores = [np.mean(spread.log_density(others, dof)) for spread, dof in found]
-        spread, dof = found[int(np.argmax(scores))]
         gain = np.max(scores) - np.mean(spread_of_map(camp.transport).log_density(others, int(camp.law.dof)))
-        likeliest = camp._replace(transport=with_spread(camp.transport, spread), law=StudentT(dof))
-        s = spread_of_ratios(likeliest.transport, held._replace(law=likeliest.law))
-        if not self.use_gradient or s < 1:
-            return likeliest, float(gain)
-        few = positions[np.linspace(0, len(positions) - 1, min(len(positions), HELD_OUT)).astype(int)]
-        self.num_evaluations += HELD_OUT
-        slopes = np.asarray(scores_of(self.task.target, jnp.asarray(padded(few, HELD_OUT))))[: len(few)]
-        if not np.isfinite(slopes).all():
-            return likeliest, float(gain)
-        flattest = camp._replace(transport=with_spread(camp.transport, spread_of_scores(few, slopes)), law=StudentT(0))
-        other = spread_of_ratios(flattest.transport, held._replace(law=flattest.law))
-        logger.info("the affine layer from draws leaves s = %.2f, from scores %.2f", s, other)
-        return (flattest, float(s - other)) if other < s else (likeliest, float(gain))
+
+        def put(spread: Spread, dof: int) -> tuple[Camp, float]:
+            changed = camp._replace(transport=with_spread(camp.transport, spread), law=StudentT(dof))
+            return changed, spread_of_ratios(changed.transport, held._replace(law=changed.law))
+
+        likeliest, s = put(*found[int(np.argmax(scores))])
+        if s < 0.3:
+            return likeliest, s, float(gain)
+        found_by_shape = (put(spread, 0) for spread in self._by_shape(positions))
+        flattest, least = min(found_by_shape, key=lambda pair: pair[1], default=(likeliest, s))
+        logger.info("the affine layer from draws leaves s = %.2f, from the shape of log π %.2f", s, least)
+        # Of a Gaussian the covariance of k chains leaves about s = d/√k. What is far above comes from π being none, and
+        # then the draws say more than the shape of log π, unless that explains nearly all.
+        is_by_chance = s < 3 * self.task.target.dim / np.sqrt(self.task.num_chains)
+        if least > (s if is_by_chance else s / 5):
+            return likeliest, s, float(gain)
+        return flattest, least, spread_of_ratios(camp.transport, held) - least
+
+    def _by_shape(self, positions: np.ndarray) -> Iterator[Spread]:
+        """Spreads that do not depend on how the draws are spread: from values of log π, and from its scores."""
+        seen = self._seen()
+        if len(seen.positions) > 1.2 * quadratic_terms(self.task.target.dim):
+            yield spread_of_values(seen.positions, seen.log_densities, spread_of(seen.positions, shrinkage=0.0))
+        if self.use_gradient:
+            few = positions[np.linspace(0, len(positions) - 1, min(len(positions), HELD_OUT)).astype(int)]
+            self.num_evaluations += HELD_OUT
+            slopes = np.asarray(scores_of(self.task.target, jnp.asarray(padded(few, HELD_OUT))))[: len(few)]
+            if np.isfinite(slopes).all():
+                yield spread_of_scores(few, slopes)
 
     def _fit_from_reference(self, camp: Camp, s: float, held: Buffer) -> tuple[Camp, float, Drawn | None]:
         """Where the chains have not seen enough of π to learn from: learn from π itself."""

@@ -1,6 +1,13 @@
 """Maps T from reference to target space: FlowJAX bijections and our recipes."""
 
-from tessmc.transports._affine import FixedAffine, Spread, spread_of, spread_of_scores
+from tessmc.transports._affine import (
+    FixedAffine,
+    Spread,
+    quadratic_terms,
+    spread_of,
+    spread_of_scores,
+    spread_of_values,
+)
 from tessmc.transports._coupling import AffineCoupling, paper_coupling
 from tessmc.transports._ladder import RUNGS, ladder_map, rung_mask, spread_of_map, with_spread
 from tessmc.transports._marginal import Tails
@@ -13,9 +20,11 @@ __all__ = [
     "Tails",
     "ladder_map",
     "paper_coupling",
+    "quadratic_terms",
     "rung_mask",
     "spread_of",
     "spread_of_map",
     "spread_of_scores",
+    "spread_of_values",
     "with_spread",
 ]

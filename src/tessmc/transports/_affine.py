@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flowjax.bijections import AbstractBijection
 from jaxtyping import Array, Float
+from scipy.linalg import cho_factor, cho_solve
 
 from tessmc._types import Point, Scalar
 
@@ -111,6 +112,38 @@ def spread_of_scores(points: np.ndarray, scores: np.ndarray) -> Spread:
     factor = np.linalg.cholesky(covariance / np.outer(scale, scale) + 1e-9 * np.eye(dim))
     # The mode of that Gaussian is E x + Σ E ∇log π.
     return Spread(center + unit * (covariance @ (slope * unit)), unit * scale, factor)
+
+
+def spread_of_values(points: np.ndarray, log_densities: np.ndarray, start: Spread) -> Spread:
+    """The Gaussian whose log density is nearest to log π at the points, wherever they come from.
+
+    What `start` leaves of log π is fitted by a quadratic. For a Gaussian target the result is exact, once there are
+    more points than `quadratic_terms`.
+    """
+    points, dim = start.pull(np.asarray(points, np.float64)), len(start.shift)
+    rest = np.asarray(log_densities, np.float64) + np.sum(points**2, axis=1) / 2
+    rest = rest - np.median(rest)
+    rows, columns = np.triu_indices(dim)
+    terms = np.concatenate([np.ones((len(points), 1)), points, points[:, rows] * points[:, columns]], axis=1)
+    # Columns of length one, so that a little more on the diagonal is little for each of them.
+    lengths = np.linalg.norm(terms, axis=0)
+    terms = terms / lengths
+    gram = cho_factor(terms.T @ terms + 1e-10 * np.eye(len(lengths)), overwrite_a=True)
+    found = cho_solve(gram, terms.T @ rest) / lengths
+    slope, bend = found[1 : dim + 1], np.zeros((dim, dim))
+    bend[rows, columns] = found[dim + 1 :]
+    values, vectors = np.linalg.eigh(np.eye(dim) - bend - bend.T)
+    # A direction in which log π hardly bends, or bends upwards, is widened as far as one step can be trusted.
+    covariance = (vectors / np.maximum(values, 1 / 400)) @ vectors.T
+    covariance, shift = start.factor @ covariance @ start.factor.T, start.factor @ covariance @ slope
+    scale = np.sqrt(np.diag(covariance))
+    factor = np.linalg.cholesky(covariance / np.outer(scale, scale) + 1e-9 * np.eye(dim))
+    return Spread(start.shift + start.scale * shift, start.scale * scale, factor)
+
+
+def quadratic_terms(dim: int) -> int:
+    """Coefficients of a quadratic."""
+    return (dim + 1) * (dim + 2) // 2
 
 
 def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:

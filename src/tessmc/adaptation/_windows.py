@@ -233,7 +233,7 @@ class Windows:
         # Of a Gaussian the covariance of k chains leaves about s = d/√k. What is far above comes from π being none, and
         # then the draws say more than the shape of log π, unless that explains nearly all.
         is_by_chance = s < 3 * self.task.target.dim / np.sqrt(self.task.num_chains)
-        if least > (s if is_by_chance else s / 5):
+        if least >= (s if is_by_chance else s / 5):
             return likeliest, s, float(gain)
         return flattest, least, spread_of_ratios(camp.transport, held) - least
 

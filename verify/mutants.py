@@ -150,6 +150,7 @@ MUTANTS = [
     Mutant("a quadratic bends half as much", AFFINE, "np.eye(dim) - bend - bend.T", "np.eye(dim) - bend", AFFINES),
     Mutant("a quadratic without a slope", AFFINE, "start.factor @ covariance @ slope", "0 * slope", AFFINES),
     Mutant("values are not asked for the affine layer", WINDOWS, "if len(seen.positions) > 1.2", "if len(seen.positions) > 1e9", AUTO),
+    Mutant("no scouts from a given map", WINDOWS, "if self.rung == \"couplings\" and self.scouts is None:", "if self.task.transport is None and self.rung == \"couplings\" and self.scouts is None:", AUTO.split("::")[0] + "::test_a_run_with_a_given_map_sends_scouts_too"),
     Mutant("held-out draws are trained on", BUFFERS, "take(drawn, ~is_held), take(drawn, is_held)", "drawn, take(drawn, is_held)", WIDES),
     Mutant("the path gradient keeps its noise", OBJECTIVES, "jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf", "leaf", LOSSES),
     Mutant("the log-variance is squared throughout", OBJECTIVES, "abs(away).clip(max=2)", "abs(away)", LOSSES),

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 import tessmc
-from tessmc.adaptation import Warmup
+from tessmc._clock import Clock
+from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation._auto import as_ladder
 from tessmc.adaptation._buffer import winsorised
+from tessmc.adaptation._windows import Windows
 from tessmc.kernels import TransportEllipticalSlice
 from tessmc.models import BananaMap, banana
+from tessmc.transports import ladder_map
 
 FREE = Warmup.auto(use_gradient=False)
 
@@ -57,6 +60,15 @@ def test_a_learned_map_starts_another_run_warm(learned):
     first = again.warmup_history[0]
     assert first["stage"] == "window"
     assert first["evaluations"] < 1.5
+
+
+def test_a_run_with_a_given_map_sends_scouts_too():
+    ladder = ladder_map(jr.key(3), 2, np.dtype("float32"))
+    given = WarmupTask(banana(), ladder, None, jr.key(0), 16, 24, Clock(), lambda *_: None)
+    windows = Windows(given, False, jr.key(2), [])
+    windows.run(FREE._arrive(*jr.split(jr.key(1), 3), given), 24)
+    assert windows.scouts is not None
+    assert len(windows.scouts.draws) > 0
 
 
 def test_values_alone_find_a_narrow_gaussian_of_many_dimensions():

@@ -63,7 +63,7 @@ def all_transports() -> dict[str, AbstractBijection]:
         ),
         "tails": shaken(Tails(3), scale=1.0),
         "ladder_1d": shaken(ladder_map(key, 1, jnp.zeros(0).dtype), scale=0.1),
-        "ladder_3d": shaken(ladder_map(key, 3, jnp.zeros(0).dtype, num_layers=2), scale=0.1),
+        "ladder_3d": shaken(ladder_map(key, 3, jnp.zeros(0).dtype), scale=0.1),
         "coupling_1d": shaken(paper_coupling(key, 1)),
         "coupling_2d": shaken(paper_coupling(key, 2)),
         "coupling_5d": shaken(paper_coupling(key, 5)),

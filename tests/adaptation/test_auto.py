@@ -68,7 +68,7 @@ def test_a_run_with_a_given_map_sends_scouts_too():
     windows = Windows(given, False, jr.key(2), [])
     windows.run(FREE._arrive(*jr.split(jr.key(1), 3), given), 24)
     assert windows.scouts is not None
-    assert len(windows.scouts.draws) > 0
+    assert len(windows.scouts.trips) > 0
 
 
 def test_values_alone_find_a_narrow_gaussian_of_many_dimensions():

@@ -13,7 +13,7 @@ from tessmc.engines import collect, place_chains
 from tessmc.kernels import Gaussian, StudentT, TransportEllipticalSlice
 from tessmc.kernels._law import chi_square
 
-LAWS = {"gaussian": Gaussian(), "t3": StudentT(3), "t_limit": StudentT(0)}
+LAWS = {"gaussian": Gaussian(), "t3": StudentT(3), "t_limit": StudentT(0), "wide": StudentT(3, scale=1.5)}
 WIDE = Affine(jnp.full(2, 0.3), jnp.full(2, 2.0))
 
 

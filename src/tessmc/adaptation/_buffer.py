@@ -13,12 +13,33 @@ from jaxtyping import Array, Float
 
 from tessmc._types import Count, Key, Points, Scalar
 from tessmc.adaptation._objectives import fisher, huber, log_pushed, log_variance
-from tessmc.adaptation._wide import Drawn, in_a_row, take, together
 from tessmc.engines import Draws
 from tessmc.kernels import AbstractLaw
 from tessmc.targets import AbstractTarget
 
 BATCH, NUM_EXACT = 512, 384
+
+
+class Drawn(NamedTuple):
+    """Draws of many chains in one row, with the densities that were paid for."""
+
+    positions: np.ndarray
+    log_densities: np.ndarray
+
+
+def in_a_row(kept: Sequence[Draws]) -> Drawn:
+    """All draws of finite density."""
+    positions = np.concatenate([draws.position.reshape(-1, draws.position.shape[2]) for draws in kept])
+    log_densities = np.concatenate([draws.log_density.ravel() for draws in kept]).astype(np.float64)
+    return take(Drawn(positions, log_densities), np.isfinite(log_densities))
+
+
+def take(drawn: Drawn, chosen: np.ndarray) -> Drawn:
+    return Drawn(*(part[chosen] for part in drawn))
+
+
+def together(*parts: Drawn) -> Drawn:
+    return Drawn(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
 
 
 class Buffer(NamedTuple):

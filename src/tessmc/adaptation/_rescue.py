@@ -16,7 +16,7 @@ import numpy as np
 from flowjax.bijections import Chain as Ladder
 from jaxtyping import Array
 
-from tessmc._types import Point, Scalar
+from tessmc._types import Point, Scalar, Truth
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.engines import Chain, count_evaluations, march, move_chains, place_all, recall_chains
 from tessmc.kernels import ChainState, StudentT, TransportEllipticalSlice, choose
@@ -29,14 +29,15 @@ DOF = 5
 
 
 class Bridge(eqx.Module):
-    """Log π_b = (1 - b) log q + b log π, with q a Student-t of a given spread."""
+    """Log π_b = (1 - b) log q + b log π, with q a Student-t of a given spread, or φ̂ itself."""
 
     power: Scalar
     spread: FixedAffine
     law: StudentT
+    is_from_pushed: Truth
 
-    def __call__(self, log_density: Scalar, position: Point) -> Scalar:
-        log_start = self.law.log_density(self.spread.inverse(position))
+    def __call__(self, log_density: Scalar, position: Point, log_pushed: Scalar) -> Scalar:
+        log_start = jnp.where(self.is_from_pushed, log_pushed, self.law.log_density(self.spread.inverse(position)))
         return (1 - self.power) * log_start + self.power * log_density
 
 
@@ -59,10 +60,15 @@ class Camp(NamedTuple):
         )
 
 
+def bridge_from_pushed(power: float, dim: int, dtype: np.dtype) -> Bridge:
+    """From φ̂ to π; with a power of 1, π itself in the shape of a bridge: one program serves all."""
+    nowhere = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
+    return Bridge(jnp.asarray(np.array(power, dtype)), nowhere, StudentT(DOF), jnp.asarray(np.array(True)))
+
+
 def no_bridge(dim: int, dtype: np.dtype) -> Bridge:
-    """π itself, in the shape of a bridge: one program serves both."""
-    one = jnp.asarray(np.array(1, dtype))
-    return Bridge(one, FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype), StudentT(DOF))
+    """π itself."""
+    return bridge_from_pushed(1.0, dim, dtype)
 
 
 def rescue(task: WarmupTask, camp: Camp, rng: np.random.Generator, history: History) -> Camp:
@@ -156,7 +162,7 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
         chosen = jnp.asarray(resample(rng, weights_of(log_weight, power - last), task.num_chains))
         chains = chains._replace(state=_pick(state, chosen))
         spread = spread_of(np.asarray(chains.state.position), DOF)
-        bridge = Bridge(jnp.asarray(np.array(power, dtype)), anchor, StudentT(DOF))
+        bridge = Bridge(jnp.asarray(np.array(power, dtype)), anchor, StudentT(DOF), jnp.asarray(np.array(False)))
         camp = Camp(with_spread(camp.transport, spread, inflation=1.2), chains, camp.law, bridge)
         chains = march_on(task, camp, stride).chains
         task.watch("tempering", 1000, int(1000 * power))

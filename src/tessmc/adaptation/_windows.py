@@ -17,26 +17,30 @@ from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation._buffer import (
     BATCH,
     Buffer,
+    Drawn,
     divide,
     fill,
     from_scores,
     from_values,
     held_out_loss,
+    in_a_row,
     log_ratios,
     mix,
     padded,
     scores_of,
     spread_of_ratios,
+    take,
     thin,
+    together,
     winsorised,
 )
 from tessmc.adaptation._fit import Decay, begin_fit, fit, trainable
 from tessmc.adaptation._objectives import kl_by_path
-from tessmc.adaptation._rescue import DOF, Camp, entry, resample, weights_of
+from tessmc.adaptation._rescue import Camp, bridge_from_pushed, entry, resample, weights_of
 from tessmc.adaptation._task import History, WarmupTask
-from tessmc.adaptation._wide import Drawn, Scouts, in_a_row, take, together, widened
+from tessmc.adaptation._wide import Scouts, Trip, wide, widened
 from tessmc.engines import Draws, collect, recall_chains
-from tessmc.kernels import AbstractLaw, ChainState, StudentT
+from tessmc.kernels import AbstractLaw, StudentT
 from tessmc.transports import (
     RUNGS,
     Spread,
@@ -59,7 +63,7 @@ RARE = 4
 MAX_UNSEEN_TO_END = 1e-3
 # Every so many gradient steps the map is looked at on draws that it was not trained on.
 STRIDE = 100
-MAX_STRIDES = 8
+NUM_STRIDES = 8
 PATH_STEPS = 3000
 PATH_BATCH = 256
 
@@ -114,20 +118,20 @@ class Windows:
 
     def _draw_widely(self, camp: Camp, scouts: Scouts, length: int) -> tuple[Camp, Scouts]:
         """Scouts move under the wider law; then every other chain goes on from one of their draws."""
-        bridge = scouts.law.bridge(self.task.target.dtype)
-        wide = camp._replace(law=StudentT(DOF), bridge=bridge, first_try=False)
-        wide = wide._replace(chains=camp.chains._replace(state=scouts.state))
-        wide, draws = self._collect(wide, length)
-        scouts = scouts._replace(state=wide.chains.state, draws=(*scouts.draws, draws))
+        law, target = scouts.law, self.task.target
+        bridge = bridge_from_pushed(law.power, target.dim, target.dtype)
+        away = Camp(law.transport, camp.chains._replace(state=scouts.state), wide(), bridge)
+        away, draws = self._collect(away, length)
+        scouts = scouts._replace(state=away.chains.state, trips=(*scouts.trips, Trip(law, draws)))
         drawn = in_a_row([draws])
-        drawn = take(drawn, resample(self.rng, scouts.law.weights(drawn), self.task.num_chains))
-        is_new = np.arange(self.task.num_chains) % 2 == len(scouts.draws) % 2
+        drawn = take(drawn, resample(self.rng, law.weights(drawn), self.task.num_chains))
+        is_new = np.arange(self.task.num_chains) % 2 == len(scouts.trips) % 2
         state = camp.chains.state
         state = state._replace(
             position=jnp.where(is_new[:, None], drawn.positions, state.position),
             log_density=jnp.where(is_new, drawn.log_densities.astype(state.log_density.dtype), state.log_density),
         )
-        return camp._replace(chains=wide.chains._replace(state=state)), scouts
+        return camp._replace(chains=away.chains._replace(state=state)), scouts
 
     def _collect(self, camp: Camp, length: int) -> tuple[Camp, Draws]:
         with self.task.clock.time("warmup"):
@@ -157,25 +161,27 @@ class Windows:
         else:
             camp, s = self._learn_couplings(camp, before, train, held)
         logger.info("window %d: %s, %d degrees of freedom, s %.2f -> %.2f", window, rung, camp.law.dof, before, s)
-        if self.rung == "couplings" and self.scouts is None:
-            self._send_scouts(in_a_row(self.draws[-1:]), camp.chains.state)
+        if self.rung == "couplings" and self.draws:
+            self._send_scouts(camp, in_a_row(self.draws[-1:]))
         found = {"rung": rung, "s_before": before, "s": s, "share_unseen": self._share_unseen(camp, held)}
         return camp._replace(first_try=s < 1.5), found
 
-    def _send_scouts(self, drawn: Drawn, state: ChainState) -> None:
-        """From now on, half of the draws come from a law wider than these."""
-        self.scouts = Scouts(widened(drawn), state)
-        logger.info("half of the draws come from a wider law, with b = %.2f", self.scouts.law.power)
+    def _send_scouts(self, camp: Camp, drawn: Drawn) -> None:
+        """Half of the next window's draws come from a law wider than these, along the map as it is now."""
+        law = widened(camp.transport, drawn)
+        logger.info("half of the draws come from a wider law, with b = %.2f", law.power)
+        self.scouts = Scouts(law, camp.chains.state) if self.scouts is None else self.scouts._replace(law=law)
 
     def _share_unseen(self, camp: Camp, held: Buffer) -> float:
         """The share of π, by draws of the wider law, that the map makes so rare that chains hardly come there."""
-        if self.scouts is None or not self.scouts.draws:
+        if self.scouts is None or not self.scouts.trips:
             return 0.0
-        drawn = thin(in_a_row(self.scouts.draws[len(self.scouts.draws) // 2 :]), BUFFER)
+        law, draws = self.scouts.trips[-1]
+        drawn = thin(in_a_row([draws]), BUFFER)
         found = log_ratios(camp.transport, fill(drawn, 0, BUFFER, camp.law))
         middle = np.median(log_ratios(camp.transport, held._replace(law=camp.law))[: int(held.num_exact)])
         is_rare = ~(found - middle < RARE)
-        return float(np.sum(self.scouts.law.weights(drawn)[is_rare]))
+        return float(np.sum(law.weights(drawn)[is_rare]))
 
     def _learn_spread(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The lowest rung; when it gains no more, the next window climbs."""
@@ -199,7 +205,7 @@ class Windows:
             camp, s, drawn = self._fit_from_reference(camp, s, held)
             if drawn is not None:
                 self.draws, self.with_scores = [], True
-                self._send_scouts(drawn, camp.chains.state)
+                self._send_scouts(camp, drawn)
                 return camp, s
         for part in RUNGS[1:] if is_first else RUNGS[2:]:
             key = jr.fold_in(self.key_climb, 10 * len(self.history) + RUNGS.index(part))
@@ -282,28 +288,25 @@ class Windows:
     ) -> tuple[Ladder, float]:
         objective = from_scores if self.with_scores else from_values
         mask = ravel_pytree(trainable(rung_mask(transport, rung))[0])[0]
-        schedule = Decay(rate, 0.1, MAX_STRIDES * STRIDE)
+        num_strides = NUM_STRIDES if rung == "couplings" else 2
+        schedule = Decay(rate, 0.01, num_strides * STRIDE)
         state: Any = begin_fit(transport)
-        best, idle = (held_out_loss(transport, held), transport), 0
-        for _ in range(MAX_STRIDES if rung == "couplings" else 2):
+        best = held_out_loss(transport, held), transport
+        # To the end even if it gains nothing at first: what the first, long steps spoil, the last, short ones mend.
+        for _ in range(num_strides):
             state = fit(objective, state, key, train, schedule, jnp.int32(STRIDE), mask=mask, max_norm=jnp.float32(10))
-            found = held_out_loss(state.transport, held)
-            idle = 0 if found < best[0] else idle + 1
-            best = min(best, (found, state.transport), key=lambda pair: pair[0])
-            if idle == 3:
-                break
+            best = min(best, (held_out_loss(state.transport, held), state.transport), key=lambda pair: pair[0])
         return best[1], spread_of_ratios(best[1], held)
 
     def _split(self, law: AbstractLaw, window: int) -> tuple[Buffer, Buffer]:
         """Recent draws to train on, and of every eighth chain, to look at: the last window's for an affine layer."""
         recent = self.draws[-1:] if self.rung == "affine" else self.draws[len(self.draws) // 2 :]
         parts = [(exact, take(exact, np.arange(0))) for exact in divide(recent, window)]
-        if self.scouts is not None and self.scouts.draws:
-            # Draws of the wider law stand for π by their weights, and for themselves.
-            wide, weigh = divide(self.scouts.draws, window), self.scouts.law.resampled
+        for trip in () if self.scouts is None else self.scouts.recent:
+            # Draws of a wider law stand for π by their weights, and for themselves.
             parts = [
-                (together(exact, weigh(self.rng, other, len(exact.positions))), other)
-                for (exact, _), other in zip(parts, wide, strict=True)
+                (together(exact, trip.law.resampled(self.rng, drawn)), together(others, drawn))
+                for (exact, others), drawn in zip(parts, divide([trip.draws], window), strict=True)
             ]
         self.num_evaluations += BUFFER if self.with_scores else 0
         target = self.task.target if self.with_scores else None

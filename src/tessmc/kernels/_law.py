@@ -47,26 +47,33 @@ class StudentT(AbstractLaw):
 
     Args:
         dof: ν, a whole number up to 64, or 0 for the Gaussian limit. It may be traced: one program serves all.
+        scale: by which the law is wider than the standard one.
     """
 
     dof: Int[Array, ""]
+    scale: Scalar
 
-    def __init__(self, dof: ArrayLike):
+    def __init__(self, dof: ArrayLike, scale: ArrayLike = 1):
         self.dof = jnp.asarray(dof, jnp.int32)
+        self.scale = jnp.asarray(scale, jnp.float32)
 
     def log_density(self, reference: Point) -> Scalar:
-        dof, dim = jnp.maximum(self.dof, 1).astype(reference.dtype), len(reference)
-        student = -(dof + dim) / 2 * jnp.log1p(jnp.sum(reference**2) / dof)
-        return jnp.where(self.dof > 0, student, log_normal(reference))
+        standard = self._standard(reference)
+        dof, dim = jnp.maximum(self.dof, 1).astype(standard.dtype), len(standard)
+        student = -(dof + dim) / 2 * jnp.log1p(jnp.sum(standard**2) / dof)
+        return jnp.where(self.dof > 0, student, log_normal(standard))
 
     def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
         key_normal, key_variance = jr.split(key)
         normal = jr.normal(key_normal, reference.shape, reference.dtype)
         dim, dtype = len(reference), reference.dtype
         dof = self.dof + jnp.where(is_fresh, 0, dim)
-        size = self.dof + jnp.where(is_fresh, 0, jnp.sum(reference**2))
+        size = self.dof + jnp.where(is_fresh, 0, jnp.sum(self._standard(reference) ** 2))
         variance = size.astype(dtype) / chi_square(key_variance, dof, MAX_DOF + dim, dtype)
-        return normal * jnp.where(self.dof > 0, jnp.sqrt(variance), 1)
+        return normal * self.scale.astype(dtype) * jnp.where(self.dof > 0, jnp.sqrt(variance), 1)
+
+    def _standard(self, reference: Point) -> Point:
+        return reference / self.scale.astype(reference.dtype)
 
 
 def chi_square(key: Key, dof: Count, max_dof: int, dtype: jnp.dtype) -> Scalar:

@@ -19,7 +19,8 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         transport: T, a FlowJAX bijection of shape (dim,) that pushes u to x.
         max_tries: the bound on density evaluations in one transition.
         law: φ, the law of the reference space. Departs from the paper if it is not Gaussian.
-        bridge: makes of log π(x) and x the log density that is sampled, such as a tempered one; None for π itself.
+        bridge: makes of log π(x), x and log φ̂(x) the log density that is sampled, such as a tempered one; None for π
+            itself.
         first_try: try a fresh point before each ellipse. Departs from the paper; see `begin`.
     """
 
@@ -28,7 +29,7 @@ class TransportEllipticalSlice(AbstractSliceKernel):
     max_tries: int = eqx.field(static=True)
     law: AbstractLaw
     first_try: Truth | bool
-    bridge: Callable[[Scalar, Point], Scalar] | None
+    bridge: Callable[[Scalar, Point, Scalar], Scalar] | None
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         max_tries: int = MAX_TRIES,
         law: AbstractLaw = GAUSSIAN,
         first_try: Truth | bool = False,
-        bridge: Callable[[Scalar, Point], Scalar] | None = None,
+        bridge: Callable[[Scalar, Point, Scalar], Scalar] | None = None,
     ):
         self.log_density = log_density
         self.transport = transport
@@ -57,9 +58,9 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         return self._state(reference.astype(position.dtype), position, log_density, -log_det)
 
     def _state(self, reference: Point, position: Point, log_density: Scalar, log_det: Scalar) -> ChainState:
-        sampled = log_density if self.bridge is None else self.bridge(log_density, position)
-        log_ratio = sampled + log_det - self.law.log_density(reference)
-        return as_state(reference, position, log_density, log_ratio)
+        log_pushed = self.law.log_density(reference) - log_det
+        sampled = log_density if self.bridge is None else self.bridge(log_density, position, log_pushed)
+        return as_state(reference, position, log_density, sampled - log_pushed)
 
     def pull(self, position: Point) -> Point:
         return self.transport.inverse(position)

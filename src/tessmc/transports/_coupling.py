@@ -50,7 +50,7 @@ class AffineCoupling(AbstractBijection):
         # With d = 1 nothing is left to condition on; the network then sees a constant.
         num_given = max(1, dim - num_moved)
         self.network = _network(rng, num_given, 2 * num_moved, width, depth, activation)
-        # A bounded network saturates far out; what is linear in the tails is left to a matrix beside it.
+        # A bounded network saturates far out; what it should follow into the tails is left to a matrix beside it.
         self.skip = jnp.asarray(np.zeros((2 * num_moved, num_given)), float) if has_skip else None
 
     def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
@@ -66,9 +66,11 @@ class AffineCoupling(AbstractBijection):
     def _parameters(self, given: Float[Array, " given"]) -> tuple[Array, Array]:
         """Ψ of (7): the log scales ψ₁ and the shifts ψ₂."""
         given = given if given.size else jnp.zeros(1, given.dtype)
-        parameters = self.network(given)
-        if self.skip is not None:
-            parameters = parameters + self.skip @ given
+        if self.skip is None:
+            parameters = self.network(given)
+        else:
+            # By its logarithm far out: a single draw there, of a heavy tail, would else decide how all is moved.
+            parameters = self.network(jnp.arcsinh(given)) + self.skip @ (3 * jnp.arcsinh(given / 3))
         log_scale, shift = jnp.split(parameters, 2)
         return self.max_log_scale * jnp.tanh(log_scale / self.max_log_scale), shift
 

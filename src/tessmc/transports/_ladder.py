@@ -1,11 +1,13 @@
 """The map of the automatic warm-up, and the rungs by which it is climbed."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from flowjax.bijections import AbstractBijection, Chain, Scan
+from flowjax.bijections import AbstractBijection, Chain, Permute, Scan
 
 from tessmc._types import Key
 from tessmc.transports._affine import FixedAffine, Spread
@@ -16,18 +18,23 @@ from tessmc.transports._marginal import Tails
 RUNGS = ("affine", "tails", "couplings")
 
 
-def ladder_map(key: Key, dim: int, dtype: np.dtype, num_layers: int = 4) -> Chain:
+def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
     """A map x = affine(tails(couplings(u))), all at the identity: one shape, hence one program, for every rung."""
     rng = np.random.default_rng(np.asarray(jr.key_data(key)))
     width = 32 if dim < 32 else 64
+    places = orders(rng, dim, max(4, math.ceil(math.log2(dim))))
     pairs = [
         Chain(
             [
-                AffineCoupling(rng, dim, moves_first=first, width=width, activation=jnp.tanh, has_skip=True)
-                for first in ((True, False) if dim > 1 else (True,))
+                *(
+                    AffineCoupling(rng, dim, moves_first=first, width=width, activation=jnp.tanh, has_skip=True)
+                    for first in ((True, False) if dim > 1 else (True,))
+                ),
+                # From the order of this pair to that of the next, and at last to the first.
+                Permute(np.argsort(now)[then]),
             ]
         )
-        for _ in range(num_layers)
+        for now, then in zip(places, [*places[1:], places[0]], strict=True)
     ]
     # One layer is compiled, and run over the stacked parameters of all.
     stacked = jax.tree.map(
@@ -35,6 +42,25 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype, num_layers: int = 4) -> Chai
     )
     start = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
     return Chain([Scan(stacked), Tails(dim), start])
+
+
+def orders(rng: np.random.Generator, dim: int, num: int) -> list[np.ndarray]:
+    """Orders of the coordinates, so that any two stand in different halves in some of them.
+
+    A coupling moves one half given the other: what is never apart is never told of each other.
+    """
+    found = [np.arange(dim)]
+    is_together = _in_one_half(found[0])
+    for _ in range(num - 1):
+        tried = [rng.permutation(dim) for _ in range(64)]
+        found.append(min(tried, key=lambda order: np.sum(is_together & _in_one_half(order))))
+        is_together = is_together & _in_one_half(found[-1])
+    return found
+
+
+def _in_one_half(order: np.ndarray) -> np.ndarray:
+    is_first = np.argsort(order) < (len(order) + 1) // 2
+    return is_first[:, None] == is_first
 
 
 def with_spread(transport: Chain, spread: Spread, inflation: float = 1.0) -> Chain:

@@ -1,0 +1,47 @@
+"""The map of the automatic warm-up."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from tessmc.adaptation._fit import trainable
+from tessmc.transports import ladder_map, rung_mask
+from tessmc.transports._ladder import orders
+
+
+@pytest.mark.parametrize("dim", [2, 5, 10, 16])
+def test_any_two_coordinates_stand_apart_in_some_layer(dim):
+    found = orders(np.random.default_rng(0), dim, 4)
+    halves = np.array([np.argsort(order) < (dim + 1) // 2 for order in found])
+    assert len({tuple(column) for column in halves.T}) == dim
+
+
+def shaken(dim):
+    """A ladder with all its parameters away from the identity."""
+    parameters, fixed = trainable(ladder_map(jr.key(0), dim, np.dtype("float32")))
+    vector, unravel = ravel_pytree(parameters)
+    return eqx.combine(unravel(vector + 0.1 * jr.normal(jr.key(1), vector.shape)), fixed)
+
+
+def test_a_ladder_begins_at_the_identity():
+    ladder = ladder_map(jr.key(0), 3, np.dtype("float32"))
+    point = jr.normal(jr.key(2), (3,))
+    assert jnp.allclose(eqx.filter_jit(ladder.transform)(point), point, atol=1e-6)
+
+
+def test_every_coordinate_is_told_of_every_other():
+    jacobian = jax.jacobian(eqx.filter_jit(shaken(7).transform))(jnp.ones(7))
+    assert jnp.all(jnp.abs(jacobian) > 1e-6)
+
+
+def test_a_rung_trains_what_it_names():
+    ladder = ladder_map(jr.key(0), 3, np.dtype("float32"))
+    sizes = [
+        int(ravel_pytree(trainable(rung_mask(ladder, rung))[0])[0].sum()) for rung in ("affine", "tails", "couplings")
+    ]
+    everything = ravel_pytree(trainable(ladder)[0])[0].size
+    assert 0 == sizes[0] < sizes[1] < sizes[2] == everything

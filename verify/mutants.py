@@ -58,7 +58,7 @@ ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
 )
 TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
 RESCUE, WIDE, BUFFERS, WINDOWS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows"))
-AFFINE, MARGINAL = "transports/_affine.py", "transports/_marginal.py"
+AFFINE, MARGINAL, LADDER = "transports/_affine.py", "transports/_marginal.py", "transports/_ladder.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
     "adaptation/_objectives.py",
@@ -149,6 +149,9 @@ MUTANTS = [
     Mutant("single draws decide", WIDE, "np.minimum(weights, 1 / np.sqrt(len(weights)))", "weights", WIDES),
     Mutant("resampled draws lose their weights", WIDE, "resample(rng, weights, int(", "resample(rng, np.full(len(weights), 1 / len(weights)), int(", WIDES),
     Mutant("a bridge from the wrong law", RESCUE, "jnp.where(self.is_from_pushed, log_pushed,", "jnp.where(~self.is_from_pushed, log_pushed,", WIDES),
+    Mutant("couplings see raw tails", COUPLING, "self.network(jnp.arcsinh(given)) + self.skip @ (3 * jnp.arcsinh(given / 3))", "self.network(given) + self.skip @ given", "tests/transports/test_ladder.py"),
+    Mutant("the same halves in every pair", LADDER, "np.arange(dim) % 2", "0", "tests/transports/test_ladder.py"),
+    Mutant("a pair takes the order of the next", LADDER, "Permute(np.argsort(now)[then])", "Permute(then)", "tests/transports/test_ladder.py"),
     Mutant("gather before tempering", RESCUE, "    camp, power = temper(task, camp, rng, budget)\n", "    camp, power = gather(task, camp, budget), 0.0\n", RESCUES),
     Mutant("a quadratic bends half as much", AFFINE, "np.eye(dim) - bend - bend.T", "np.eye(dim) - bend", AFFINES),
     Mutant("a quadratic without a slope", AFFINE, "start.factor @ covariance @ slope", "0 * slope", AFFINES),

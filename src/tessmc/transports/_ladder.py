@@ -45,22 +45,17 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
 
 
 def orders(rng: np.random.Generator, dim: int, num: int) -> list[np.ndarray]:
-    """Orders of the coordinates, so that any two stand in different halves in some of them.
+    """Random orders of the coordinates; of log₂ d or more, any two coordinates stand in different halves in some.
 
     A coupling moves one half given the other: what is never apart is never told of each other.
     """
-    found = [np.arange(dim)]
-    is_together = _in_one_half(found[0])
-    for _ in range(num - 1):
-        tried = [rng.permutation(dim) for _ in range(64)]
-        found.append(min(tried, key=lambda order: np.sum(is_together & _in_one_half(order))))
-        is_together = is_together & _in_one_half(found[-1])
+    found, past = [], np.zeros(dim, int)
+    for _ in range(num):
+        # Those that stood in the same halves so far are neighbours, and every other of them goes to either half.
+        neighbours = np.lexsort((rng.random(dim), past))
+        found.append(np.concatenate([neighbours[::2], neighbours[1::2]]))
+        past[neighbours] = 2 * past[neighbours] + np.arange(dim) % 2
     return found
-
-
-def _in_one_half(order: np.ndarray) -> np.ndarray:
-    is_first = np.argsort(order) < (len(order) + 1) // 2
-    return is_first[:, None] == is_first
 
 
 def with_spread(transport: Chain, spread: Spread, inflation: float = 1.0) -> Chain:

@@ -18,6 +18,8 @@ from tessmc.kernels import AbstractLaw
 from tessmc.targets import AbstractTarget
 
 BATCH, NUM_EXACT = 512, 384
+# Draws are handed to the map in blocks of so many: one program for any number of them.
+BLOCK = 2**11
 
 
 class Drawn(NamedTuple):
@@ -51,6 +53,12 @@ class Buffer(NamedTuple):
     num_exact: Count
     size: Count
     law: AbstractLaw
+
+    @property
+    def drawn(self) -> Drawn:
+        """The draws without what was filled up."""
+        size = int(self.size)
+        return Drawn(np.asarray(self.positions)[:size], np.asarray(self.log_densities, np.float64)[:size])
 
 
 def mix(exact: Drawn, others: Drawn, size: int, law: AbstractLaw, target: AbstractTarget | None = None) -> Buffer:
@@ -95,25 +103,33 @@ def scores_of(target: AbstractTarget, positions: Points) -> Points:
     return jax.lax.map(jax.grad(target.log_density), positions, batch_size=BATCH)
 
 
-def log_ratios(transport: AbstractBijection, buffer: Buffer) -> np.ndarray:
-    """R at the draws of a buffer."""
-    found = buffer.log_densities - _log_pushed_all(transport, buffer.law, buffer.positions)
-    return np.asarray(found, np.float64)[: int(buffer.size)]
+def log_ratios(transport: AbstractBijection, law: AbstractLaw, drawn: Drawn) -> np.ndarray:
+    """R = log π - log φ̂ at the draws."""
+    return drawn.log_densities - pull_all(transport, law, drawn.positions)[1]
+
+
+def pull_all(transport: AbstractBijection, law: AbstractLaw, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """U and log φ̂(x) at all positions x."""
+    blocks = [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
+    found = [_pull_block(transport, law, padded(block, BLOCK)) for block in blocks]
+    references, log_pushes = (np.concatenate(parts)[: len(positions)] for parts in zip(*found, strict=True))
+    return references.astype(np.float64), log_pushes.astype(np.float64)
 
 
 @eqx.filter_jit
-def _log_pushed_all(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> Float[Array, " draw"]:
-    return log_pushed(transport, law, positions)
+def _pull_block(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> tuple[Points, Array]:
+    references, log_dets = jax.vmap(transport.inverse_and_log_det)(positions)
+    return references, jax.vmap(law.log_density)(references) + log_dets
 
 
 def spread_of_ratios(transport: AbstractBijection, buffer: Buffer) -> float:
     """s, the standard deviation of r; see `winsorised`."""
-    return winsorised(log_ratios(transport, buffer)[: int(buffer.num_exact)])
+    return winsorised(log_ratios(transport, buffer.law, buffer.drawn)[: int(buffer.num_exact)])
 
 
 def held_out_loss(transport: AbstractBijection, held: Buffer) -> float:
     """KL(π‖φ̂) and the log-variance of draws that were not trained on: single draws far out count in full."""
-    found = log_ratios(transport, held)
+    found = log_ratios(transport, held.law, held.drawn)
     loss = np.mean(found[: int(held.num_exact)]) + np.mean(huber(found - np.median(found)))
     return float(loss) if np.isfinite(loss) else float("inf")
 

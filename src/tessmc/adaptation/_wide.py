@@ -5,13 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from flowjax.bijections import Chain as Ladder
 
-from tessmc.adaptation._buffer import Drawn, fill, log_ratios, take
+from tessmc.adaptation._buffer import Drawn, log_ratios, take
 from tessmc.adaptation._rescue import next_power, resample, weights_of
 from tessmc.engines import Draws
 from tessmc.kernels import ChainState, StudentT
-
-# Draws are handed to the map in multiples of so many: few programs for any number of them.
-BLOCK = 2**12
 
 
 def wide() -> StudentT:
@@ -27,7 +24,7 @@ class WideLaw(NamedTuple):
 
     def weights(self, drawn: Drawn) -> np.ndarray:
         """What draws from π_b weigh for π, truncated so that no single one decides (Ionides 2008)."""
-        weights = weights_of(_away(self.transport, drawn), 1 - self.power)
+        weights = weights_of(log_ratios(self.transport, wide(), drawn), 1 - self.power)
         weights = np.minimum(weights, 1 / np.sqrt(len(weights)))
         return weights / weights.sum()
 
@@ -59,11 +56,5 @@ class Scouts(NamedTuple):
 
 def widened(transport: Ladder, drawn: Drawn) -> WideLaw:
     """So wide that of draws from π half would count for it."""
-    step = next_power(0.0, -_away(transport, drawn))
+    step = next_power(0.0, -log_ratios(transport, wide(), drawn))
     return WideLaw(max(1 - step, 0.1), transport)
-
-
-def _away(transport: Ladder, drawn: Drawn) -> np.ndarray:
-    """Log π less log φ̂."""
-    size = -(-len(drawn.positions) // BLOCK) * BLOCK
-    return log_ratios(transport, fill(drawn, 0, size, wide()))

@@ -19,7 +19,6 @@ from tessmc.adaptation._buffer import (
     Buffer,
     Drawn,
     divide,
-    fill,
     from_scores,
     from_values,
     held_out_loss,
@@ -27,6 +26,7 @@ from tessmc.adaptation._buffer import (
     log_ratios,
     mix,
     padded,
+    pull_all,
     scores_of,
     spread_of_ratios,
     take,
@@ -178,9 +178,8 @@ class Windows:
             return 0.0
         law, draws = self.scouts.trips[-1]
         drawn = thin(in_a_row([draws]), BUFFER)
-        found = log_ratios(camp.transport, fill(drawn, 0, BUFFER, camp.law))
-        middle = np.median(log_ratios(camp.transport, held._replace(law=camp.law))[: int(held.num_exact)])
-        is_rare = ~(found - middle < RARE)
+        found, usual = (log_ratios(camp.transport, camp.law, part) for part in (drawn, held.drawn))
+        is_rare = ~(found - np.median(usual[: int(held.num_exact)]) < RARE)
         return float(np.sum(law.weights(drawn)[is_rare]))
 
     def _learn_spread(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float]:
@@ -320,13 +319,8 @@ def _evaluate(kernel: Any, references: Points) -> Any:
 
 def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
     """The tails under which the pulled back draws are likeliest."""
-    references = np.asarray(_pull_all(transport, held.positions), np.float64)[: int(held.num_exact)]
+    references, _ = pull_all(transport, held.law, np.asarray(held.positions)[: int(held.num_exact)])
     references = references[np.isfinite(references).all(axis=1)]
     dim = references.shape[1]
     standard = Spread(np.zeros(dim), np.ones(dim), np.eye(dim))
     return StudentT(max(DOFS, key=lambda dof: np.mean(standard.log_density(references, dof))))
-
-
-@eqx.filter_jit
-def _pull_all(transport: AbstractBijection, positions: Points) -> Points:
-    return jax.vmap(transport.inverse)(positions)

@@ -22,15 +22,13 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
     """A map x = affine(tails(couplings(u))), all at the identity: one shape, hence one program, for every rung."""
     rng = np.random.default_rng(np.asarray(jr.key_data(key)))
     width = 32 if dim < 32 else 64
-    places = orders(rng, dim, max(4, math.ceil(math.log2(dim))))
-    pairs = [
+    # Either half of an order moves in turn: the first in the order itself, the last in its reverse.
+    places = [way for order in orders(rng, dim, max(4, math.ceil(math.log2(dim)))) for way in (order, order[::-1])]
+    layers = [
         Chain(
             [
-                *(
-                    AffineCoupling(rng, dim, moves_first=first, width=width, activation=jnp.tanh, has_skip=True)
-                    for first in ((True, False) if dim > 1 else (True,))
-                ),
-                # From the order of this pair to that of the next, and at last to the first.
+                AffineCoupling(rng, dim, moves_first=True, width=width, activation=jnp.tanh, has_skip=True),
+                # From the order of this layer to that of the next, and at last to the first.
                 Permute(np.argsort(now)[then]),
             ]
         )
@@ -38,7 +36,7 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
     ]
     # One layer is compiled, and run over the stacked parameters of all.
     stacked = jax.tree.map(
-        lambda *leaves: jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0], *pairs
+        lambda *leaves: jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0], *layers
     )
     start = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
     return Chain([Scan(stacked), Tails(dim), start])

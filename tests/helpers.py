@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection, Affine, Identity, TriangularAffine
 
+from tessmc._arrays import put
 from tessmc.adaptation._fit import trainable
 from tessmc.models import BananaMap
 from tessmc.transports import FixedAffine, Tails, ladder_map, paper_coupling
@@ -43,10 +44,13 @@ class WithoutLogDet(AbstractBijection):
 
 def shaken(transport: AbstractBijection, seed: int = 7, scale: float = 0.3) -> AbstractBijection:
     """A map away from the identity, as if it had been trained: every parameter moved at random."""
-    leaves, structure = jax.tree.flatten(trainable(transport)[0])
-    keys = jr.split(jr.key(seed), len(leaves))
-    moves = [scale * jr.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
-    return eqx.apply_updates(transport, structure.unflatten(moves))
+    rng = np.random.default_rng(seed)
+    parameters, fixed = trainable(transport)
+    # By NumPy: JAX would compile a program for the shape of every array.
+    moved = jax.tree.map(
+        lambda leaf: put(np.asarray(leaf) + scale * rng.standard_normal(leaf.shape), leaf.dtype), parameters
+    )
+    return eqx.combine(moved, fixed)
 
 
 def all_transports() -> dict[str, AbstractBijection]:

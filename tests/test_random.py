@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import pytest
 
-from tessmc._random import straight
+from tessmc._random import split, straight, streams
 
 KEY = jr.key(123)
 
@@ -26,6 +26,13 @@ KEY = jr.key(123)
 def test_same_numbers_as_jax(draw, dtype):
     del dtype  # the test runs with 64-bit numbers on and off
     assert jnp.array_equal(draw(straight(KEY)), draw(KEY))
+
+
+def test_keys_made_on_the_host_are_those_of_jax():
+    expected = jr.key_data(jr.split(KEY, 5))
+    assert jnp.array_equal(jr.key_data(streams(KEY, 5)), expected)
+    assert jnp.array_equal(jnp.stack([jr.key_data(key) for key in split(KEY, 5)]), expected)
+    assert jnp.array_equal(jr.key_data(streams(KEY, 5)[3]), jr.key_data(jr.fold_in(KEY, 3)))
 
 
 def test_a_straight_key_stays_as_it_is():

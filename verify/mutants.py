@@ -73,7 +73,7 @@ MUTANTS = [
     Mutant("key shared by momentum and height", ARC, "jr.exponential(key_height,", "jr.exponential(key_vector,", KERNELS),
     Mutant("every shrink with the same key", ARC, "jr.fold_in(arc.key, num_tries)", "jr.fold_in(arc.key, 1)", KERNELS),
     Mutant("momentum reused in every iteration", TICK, "jr.fold_in(chain.key, chain.iteration)", "chain.key", TICKS),
-    Mutant("all chains on one stream", MARCH, "jnp.arange(num_chains)", "jnp.zeros(num_chains, jnp.int32)", TICKS),
+    Mutant("all chains on one stream", "_random.py", "low = np.arange(num, dtype=np.uint32)", "low = np.zeros(num, np.uint32)", TICKS),
     Mutant("a round too few in Threefry", "_random.py", "range(5)", "range(4)", RANDOM),
     # The ellipse and the slice
     Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=dtype) % (2 * jnp.pi)", KERNELS),

@@ -6,17 +6,20 @@ The numbers are the same, bit for bit: a key may be switched over at any time.
 """
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, UInt32
 
-from tessmc._types import Key
+from tessmc._types import Key, Keys
 
 Word = UInt32[Array, "..."]
+# Of JAX, or of NumPy: unsigned, 32 bits.
+Words = TypeVar("Words", Array, np.ndarray)
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
@@ -37,16 +40,36 @@ def straight(key: Key) -> Key:
     return jr.wrap_key_data(jr.key_data(key), impl=_STRAIGHT) if is_same else key
 
 
-def threefry(key: UInt32[Array, "2"], high: Word, low: Word) -> tuple[Word, Word]:
+def split(key: Key, num: int) -> tuple[Key, ...]:
+    """The keys of `jax.random.split`, by NumPy: there is nothing to compile."""
+    return tuple(_wrap(words, key) for words in _split_on_host(key, num))
+
+
+def streams(key: Key, num: int) -> Keys:
+    """One array of keys, the i-th of them `jax.random.fold_in(key, i)`, by NumPy."""
+    return _wrap(_split_on_host(key, num), key)
+
+
+def _split_on_host(key: Key, num: int) -> UInt32[np.ndarray, "num 2"]:
+    low = np.arange(num, dtype=np.uint32)
+    words = np.asarray(jr.key_data(straight(key)))
+    return np.stack(threefry(words, np.zeros_like(low), low), axis=-1)
+
+
+def _wrap(words: np.ndarray, like: Key) -> Array:
+    return jr.wrap_key_data(jax.device_put(words), impl=jr.key_impl(straight(like)))
+
+
+def threefry(key: Words, high: Words, low: Words) -> tuple[Words, Words]:
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3")."""
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
     high, low = high + schedule[0], low + schedule[1]
     for group in range(5):
         for distance in ROTATIONS[group % 2]:
             high = high + low
             low = high ^ ((low << distance) | (low >> (32 - distance)))
         high = high + schedule[(group + 1) % 3]
-        low = low + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+        low = low + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return high, low
 
 

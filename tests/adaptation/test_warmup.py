@@ -53,15 +53,14 @@ def test_epochs_are_those_of_algorithm_2():
 
 def test_the_map_of_the_paper_is_the_default():
     transport = Warmup.paper(num_initial_steps=0).run(task(banana(), 0)).kernel.transport
-    assert [layer.moves_first for layer in transport.bijections] == [True, False, True, False]
-    assert all(linear.out_features == 2 for layer in transport.bijections for linear in layer.network.layers[:-1])
+    assert [layer.moves_first for layer in transport.bijection] == [True, False]
+    assert all(layer.network.layers[1].weight.shape == (2, 2, 2) for layer in transport.bijection)
 
 
 def test_settings_reach_the_map():
     warmup = Warmup.paper(num_layers=3, width=7, depth=1, num_initial_steps=0)
     transport = warmup.run(task(banana(), 0)).kernel.transport
-    assert len(transport.bijections) == 6
-    assert [linear.out_features for linear in transport.bijections[0].network.layers[:-1]] == [7]
+    assert [linear.weight.shape for linear in transport.bijection[0].network.layers] == [(3, 7, 1), (3, 2, 7)]
 
 
 def test_the_first_fit_moves_the_map_towards_the_target():

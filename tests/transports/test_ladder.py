@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from helpers import shaken
 from tessmc.adaptation._fit import trainable
 from tessmc.transports import ladder_map, rung_mask
 from tessmc.transports._coupling import AffineCoupling
@@ -22,17 +23,16 @@ def test_any_two_coordinates_stand_apart_in_some_layer(dim, num):
     assert len({tuple(column) for column in halves.T}) == dim
 
 
-def shaken(dim):
-    """A ladder with all its parameters away from the identity."""
-    parameters, fixed = trainable(ladder_map(jr.key(0), dim, np.dtype("float32")))
-    vector, unravel = ravel_pytree(parameters)
-    return eqx.combine(unravel(vector + 0.1 * jr.normal(jr.key(1), vector.shape)), fixed)
-
-
 def test_a_ladder_begins_at_the_identity():
     ladder = ladder_map(jr.key(0), 3, np.dtype("float32"))
     point = jr.normal(jr.key(2), (3,))
     assert jnp.allclose(eqx.filter_jit(ladder.transform)(point), point, atol=1e-6)
+
+
+def test_points_keep_the_precision_that_was_asked_for(dtype):
+    del dtype  # the test runs with 64-bit numbers on and off
+    ladder = ladder_map(jr.key(0), 3, np.dtype("float32"))
+    assert ladder.transform(jnp.zeros(3, jnp.float32)).dtype == jnp.float32
 
 
 def test_what_lies_far_out_counts_by_its_logarithm():
@@ -44,7 +44,9 @@ def test_what_lies_far_out_counts_by_its_logarithm():
 
 
 def test_every_coordinate_is_told_of_every_other():
-    jacobian = jax.jacobian(eqx.filter_jit(shaken(7).transform))(jnp.ones(7))
+    jacobian = jax.jacobian(eqx.filter_jit(shaken(ladder_map(jr.key(0), 7, np.dtype("float32")), scale=0.1).transform))(
+        jnp.ones(7)
+    )
     assert jnp.all(jnp.abs(jacobian) > 1e-6)
 
 

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import pytest
+from flowjax.bijections import Chain, Loc, Scale
 
 from helpers import TRANSPORTS, all_transports
 from tessmc.transports import paper_coupling
+from tessmc.transports._coupling import in_turn
 
 
 def tolerance(dtype):
@@ -65,9 +67,17 @@ def test_the_paper_map_starts_at_the_identity(dim):
 
 def test_the_paper_map_has_the_layers_of_section_2_5():
     transport = paper_coupling(jr.key(0), 6, num_layers=3)
-    assert [layer.moves_first for layer in transport.bijections] == 3 * [True, False]  # G₁, D₁, G₂, …
-    for layer in transport.bijections:
-        assert [linear.out_features for linear in layer.network.layers[:-1]] == [6, 6]
+    assert [layer.moves_first for layer in transport.bijection] == [True, False]  # G, then D
+    for layer in transport.bijection:
+        # The parameters of G₁, G₂ and G₃ are stacked, and so are those of the Ds.
+        assert [linear.weight.shape for linear in layer.network.layers] == [(3, 6, 3), (3, 6, 6), (3, 6, 6)]
+
+
+def test_layers_are_passed_in_their_order():
+    def layer(shift, scale):
+        return Chain([Loc(jnp.full(2, shift)), Scale(jnp.full(2, scale))])
+
+    assert jnp.allclose(in_turn([layer(1.0, 3.0), layer(5.0, 2.0)]).transform(jnp.zeros(2)), ((0 + 1) * 3 + 5) * 2)
 
 
 def test_every_coordinate_can_be_moved():
@@ -90,5 +100,5 @@ def test_an_empty_map_is_refused(dim, num_layers):
 
 
 def test_other_keys_give_other_networks():
-    first, second = (paper_coupling(jr.key(seed), 4).bijections[0].network.layers[0].weight for seed in (0, 1))
+    first, second = (paper_coupling(jr.key(seed), 4).bijection[0].network.layers[0].weight for seed in (0, 1))
     assert not jnp.array_equal(first, second)

@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection, Chain
 
+from tessmc._random import split
 from tessmc._types import Key, Points
 from tessmc.adaptation._paper import PaperWarmup
 from tessmc.adaptation._rescue import Camp, no_bridge, rescue
@@ -30,7 +31,7 @@ class AutoWarmup(AbstractWarmup):
         if task.num_warmup == 0:
             # A map that is used as it is: Algorithm 1 to the letter.
             return PaperWarmup().run(task)
-        key_map, key_start, key_chains, key_host, key_fit = jr.split(task.key, 5)
+        key_map, key_start, key_chains, key_host, key_fit = split(task.key, 5)
         rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
         camp = self._arrive(key_map, key_start, key_chains, task)
         budget = task.num_warmup
@@ -67,7 +68,7 @@ class AutoWarmup(AbstractWarmup):
         dim, dtype = task.target.dim, task.target.dtype
         with task.clock.time("compile"):
             transport = as_ladder(task.transport, dim, dtype) if task.transport else ladder_map(key_map, dim, dtype)
-            like = jnp.asarray(np.zeros((task.num_chains, dim), dtype))
+            like = np.zeros((task.num_chains, dim), dtype)
             references = normal_by_numpy(key_start, 0, like)
             camp = Camp(transport, place_chains(key_chains, references), StudentT(0), no_bridge(dim, dtype))
             kernel = camp.kernel(task)
@@ -92,4 +93,4 @@ def as_ladder(transport: AbstractBijection, dim: int, dtype: np.dtype) -> Chain:
     """A given map as the lowest part of a ladder; one that is a ladder already stays as it is."""
     if isinstance(transport, Chain) and len(transport) == 3 and isinstance(transport[-1], FixedAffine):
         return transport
-    return Chain([transport, Tails(dim), FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)])
+    return Chain([transport, Tails(dim, dtype), FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)])

@@ -11,6 +11,7 @@ import numpy as np
 from flowjax.bijections import AbstractBijection
 from jaxtyping import Array, Float
 
+from tessmc._arrays import put
 from tessmc._types import Count, Key, Points, Scalar
 from tessmc.adaptation._objectives import fisher, huber, log_pushed, log_variance
 from tessmc.engines import Draws
@@ -69,9 +70,9 @@ def mix(exact: Drawn, others: Drawn, size: int, law: AbstractLaw, target: Abstra
 
 def fill(drawn: Drawn, num_exact: int, size: int, law: AbstractLaw, target: AbstractTarget | None = None) -> Buffer:
     """A buffer of these draws; with scores if a target is given."""
-    positions = jnp.asarray(padded(drawn.positions, size))
+    positions = jax.device_put(padded(drawn.positions, size))
     scores = jnp.zeros_like(positions) if target is None else scores_of(target, positions)
-    log_densities = jnp.asarray(padded(drawn.log_densities.astype(positions.dtype), size))
+    log_densities = put(padded(drawn.log_densities, size), positions.dtype)
     return Buffer(positions, log_densities, scores, jnp.int32(num_exact), jnp.int32(len(drawn.positions)), law)
 
 
@@ -111,7 +112,7 @@ def log_ratios(transport: AbstractBijection, law: AbstractLaw, drawn: Drawn) -> 
 def pull_all(transport: AbstractBijection, law: AbstractLaw, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """U and log φ̂(x) at all positions x."""
     blocks = [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
-    found = [_pull_block(transport, law, padded(block, BLOCK)) for block in blocks]
+    found = [_pull_block(transport, law, jax.device_put(padded(block, BLOCK))) for block in blocks]
     references, log_pushes = (np.concatenate(parts)[: len(positions)] for parts in zip(*found, strict=True))
     return references.astype(np.float64), log_pushes.astype(np.float64)
 

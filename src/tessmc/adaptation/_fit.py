@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, PyTree
 from paramax import NonTrainable
 
+from tessmc._arrays import put
 from tessmc._random import straight
 from tessmc._types import Count, Key, Scalar
 from tessmc.kernels import choose
@@ -51,7 +52,7 @@ class Decay(eqx.Module):
 
     def __init__(self, rate: ArrayLike, factor: ArrayLike, horizon: ArrayLike):
         # Arrays, not numbers: another horizon is then no other program.
-        self.rate, self.factor, self.horizon = (jnp.asarray(value, float) for value in (rate, factor, horizon))
+        self.rate, self.factor, self.horizon = (put(value) for value in (rate, factor, horizon))
 
     def __call__(self, step: Count) -> Scalar:
         return self.rate * self.factor ** (step / self.horizon)
@@ -63,9 +64,10 @@ def begin_fit(transport: AbstractBijection) -> FitState:
     leaves = jax.tree.leaves(parameters)
     if not leaves:
         raise ValueError("the transport has no parameters to train; pass num_warmup=0 to use it as it is")
-    blank = jnp.asarray(np.zeros(sum(leaf.size for leaf in leaves), jnp.result_type(*leaves)))
-    unknown = jnp.asarray(np.array(np.nan, blank.dtype))
-    return FitState(transport, ADAM.init(blank), jnp.int32(0), jnp.int32(0), unknown)
+    blank = put(np.zeros(sum(leaf.size for leaf in leaves)), jnp.result_type(*leaves))
+    unknown = put(np.nan, blank.dtype)
+    moments = jax.tree.map(lambda leaf: put(np.zeros(leaf.shape), leaf.dtype), jax.eval_shape(ADAM.init, blank))
+    return FitState(transport, moments, jnp.int32(0), jnp.int32(0), unknown)
 
 
 @eqx.filter_jit

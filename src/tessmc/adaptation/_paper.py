@@ -11,6 +11,8 @@ import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
 
+from tessmc._arrays import put
+from tessmc._random import split
 from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation._fit import Decay, FitState, begin_fit, fit
 from tessmc.adaptation._objectives import kl_from_reference, kl_from_target
@@ -35,7 +37,7 @@ class PaperWarmup(AbstractWarmup):
     num_initial_draws: int = 1000
 
     def run(self, task: WarmupTask) -> WarmupResult:
-        key_map, key_initial, key_start, key_chains, key_fit, key_restart = jr.split(task.key, 6)
+        key_map, key_initial, key_start, key_chains, key_fit, key_restart = split(task.key, 6)
         transport = self._new_map(key_map, task) if task.transport is None else task.transport
         history: History = []
         if task.num_warmup > 0 and self.num_initial_steps > 0:
@@ -59,15 +61,22 @@ class PaperWarmup(AbstractWarmup):
 
     def _new_map(self, key: Key, task: WarmupTask) -> AbstractBijection:
         with task.clock.time("compile"):
-            return paper_coupling(key, task.target.dim, self.num_layers, width=self.width, depth=self.depth)
+            return paper_coupling(
+                key,
+                task.target.dim,
+                self.num_layers,
+                width=self.width,
+                depth=self.depth,
+                dtype=task.target.dtype,
+            )
 
     def _fit_to_reference(
         self, key: Key, transport: AbstractBijection, task: WarmupTask, history: History
     ) -> AbstractBijection:
         """The first parameters: gradient descent on (6), fresh draws u ~ φ at every step."""
         schedule = Decay(self.learning_rate, self.decay, self.num_initial_steps)
-        sizes = jnp.zeros((self.num_initial_draws, task.target.dim), task.target.dtype)
-        data = (task.target.log_density, sizes)
+        like = put(np.zeros((self.num_initial_draws, task.target.dim)), task.target.dtype)
+        data = (task.target.log_density, like)
         state = begin_fit(transport)
         with task.clock.time("compile"), _explained():
             jax.block_until_ready(fit(_from_reference, state, key, data, schedule, jnp.int32(0)))
@@ -112,7 +121,7 @@ class Starts:
 
     def __init__(self, key: Key, kernel: TransportEllipticalSlice, task: WarmupTask):
         self._key = key
-        self._like = jnp.asarray(np.zeros((task.num_chains, task.target.dim), task.target.dtype))
+        self._like = np.zeros((task.num_chains, task.target.dim), task.target.dtype)
         self._positions = task.start
         self._pull = jax.jit(jax.vmap(lambda position: kernel.pull(position).astype(task.target.dtype)))
         self.first = normal_by_numpy(key, 0, self._like) if task.start is None else self._pull(task.start)

@@ -16,6 +16,7 @@ import numpy as np
 from flowjax.bijections import Chain as Ladder
 from jaxtyping import Array
 
+from tessmc._arrays import put
 from tessmc._types import Point, Scalar, Truth
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.engines import Chain, count_evaluations, march, move_chains, place_all, recall_chains
@@ -55,7 +56,7 @@ class Camp(NamedTuple):
             task.target.log_density,
             self.transport,
             law=self.law,
-            first_try=jnp.asarray(np.array(self.first_try)),
+            first_try=put(self.first_try, bool),
             bridge=self.bridge,
         )
 
@@ -63,7 +64,7 @@ class Camp(NamedTuple):
 def bridge_from_pushed(power: float, dim: int, dtype: np.dtype) -> Bridge:
     """From φ̂ to π; with a power of 1, π itself in the shape of a bridge: one program serves all."""
     nowhere = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
-    return Bridge(jnp.asarray(np.array(power, dtype)), nowhere, StudentT(DOF), jnp.asarray(np.array(True)))
+    return Bridge(put(power, dtype), nowhere, StudentT(DOF), put(True, bool))
 
 
 def no_bridge(dim: int, dtype: np.dtype) -> Bridge:
@@ -162,7 +163,7 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
         chosen = jnp.asarray(resample(rng, weights_of(log_weight, power - last), task.num_chains))
         chains = chains._replace(state=_pick(state, chosen))
         spread = spread_of(np.asarray(chains.state.position), DOF)
-        bridge = Bridge(jnp.asarray(np.array(power, dtype)), anchor, StudentT(DOF), jnp.asarray(np.array(False)))
+        bridge = Bridge(put(power, dtype), anchor, StudentT(DOF), put(False, bool))
         camp = Camp(with_spread(camp.transport, spread, inflation=1.2), chains, camp.law, bridge)
         chains = march_on(task, camp, stride).chains
         task.watch("tempering", 1000, int(1000 * power))

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
 
+from tessmc._arrays import put
 from tessmc._clock import Clock
 from tessmc._types import Key, Points
 from tessmc.engines import Chain
@@ -60,7 +60,7 @@ class AbstractWarmup(eqx.Module):
         """Learn a map and bring the chains into its reference space."""
 
 
-def normal_by_numpy(key: Key, count: int, like: Points) -> Points:
+def normal_by_numpy(key: Key, count: int, like: Points | np.ndarray) -> Points:
     # By NumPy, which has nothing to compile.
     rng = np.random.default_rng([*np.asarray(jr.key_data(key)).tolist(), count])
-    return jnp.asarray(rng.standard_normal(like.shape), like.dtype)
+    return put(rng.standard_normal(like.shape), like.dtype)

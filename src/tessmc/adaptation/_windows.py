@@ -13,6 +13,7 @@ from flowjax.bijections import AbstractBijection
 from flowjax.bijections import Chain as Ladder
 from jax.flatten_util import ravel_pytree
 
+from tessmc._random import split
 from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation._buffer import (
     BATCH,
@@ -80,7 +81,7 @@ class Windows:
 
     def __init__(self, task: WarmupTask, use_gradient: bool, key: Key, history: History):
         self.task, self.use_gradient, self.history = task, use_gradient, history
-        self.key_climb, self.key_path, key_host = jr.split(key, 3)
+        self.key_climb, self.key_path, key_host = split(key, 3)
         self.with_scores = False
         self.rung = "affine" if task.transport is None else "couplings"
         self.is_first = True
@@ -258,7 +259,7 @@ class Windows:
         """Where the chains have not seen enough of π to learn from: learn from π itself."""
         camp = camp._replace(law=StudentT(0))
         held = held._replace(law=camp.law)
-        like = jnp.zeros((PATH_BATCH // 2, self.task.target.dim), self.task.target.dtype)
+        like = np.zeros((PATH_BATCH // 2, self.task.target.dim), self.task.target.dtype)
         data = (self.task.target, camp.law, like)
         schedule = Decay(3e-3, 0.1, PATH_STEPS)
         state: Any = begin_fit(camp.transport)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tessmc._arrays import put
 from tessmc._errors import DensityError
-from tessmc._random import straight
+from tessmc._random import streams
 from tessmc._types import Key, Points
 from tessmc.engines._ticks import Chain, Record, advance
 from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, TransportEllipticalSlice, begin
@@ -42,21 +43,18 @@ class Draws(NamedTuple):
 def place_chains(key: Key, references: Points) -> Chain:
     """Chains at their first reference points; chain i has its stream from the key folded with i."""
     num_chains, dim = references.shape
-    keys = _fold_in_all(straight(key), jnp.arange(num_chains))
+    keys = streams(key, num_chains)
     # Nothing here is read before the first tick: NumPy makes it without compiling anything.
-    points, values = (jnp.asarray(np.zeros(shape, references.dtype)) for shape in ((num_chains, dim), num_chains))
-    counts, no = (jnp.asarray(np.zeros(num_chains, kind)) for kind in (np.int32, bool))
+    points, values = (put(np.zeros(shape), references.dtype) for shape in ((num_chains, dim), num_chains))
+    counts, no = (put(np.zeros(num_chains), kind) for kind in (np.int32, bool))
     state = ChainState(references, points, values, values)
     arc = Arc(keys, points, points, values, values, values, values, counts, counts, counts)
     return Chain(keys, state, arc, no, counts, counts)
 
 
-_fold_in_all = jax.jit(jax.vmap(jr.fold_in, in_axes=(None, 0)))
-
-
 def move_chains(chains: Chain, references: Points) -> Chain:
     """The same chains, put at other reference points; their densities there are asked for anew."""
-    is_placed = jnp.asarray(np.zeros(len(references), bool))
+    is_placed = put(np.zeros(len(references)), bool)
     return chains._replace(state=chains.state._replace(reference=references), is_placed=is_placed)
 
 
@@ -206,7 +204,7 @@ def rounding_noise(kernel: AbstractSliceKernel, chains: Chain, describe: Describ
     spacing = float(jnp.finfo(chains.state.reference.dtype).eps)
     reference = np.asarray(chains.state.reference)
     signs = np.random.default_rng(0).choice([-4, 4], reference.shape)
-    moved = move_chains(chains, jnp.asarray((reference * (1 + signs * spacing)).astype(reference.dtype)))
+    moved = move_chains(chains, put(reference * (1 + signs * spacing), reference.dtype))
     moved_state = place_all(kernel, moved, describe).state
     change = np.abs(np.asarray(moved_state.log_ratio) - np.asarray(chains.state.log_ratio))
     resolution = spacing * np.abs(np.asarray(chains.state.log_density))

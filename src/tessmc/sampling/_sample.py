@@ -69,7 +69,7 @@ def sample(
     _check_count("num_warmup", num_warmup, 0)
     _check_count("num_samples", num_samples, 1)
     target = _as_target(target, like, init, support)
-    _check_transport(transport, target.dim)
+    transport = _as_transport(transport, target)
     warmup = _as_warmup(warmup)
     key = _as_key(seed)
     values = None if init is None else target.check_init(init, num_chains)
@@ -128,7 +128,7 @@ def _constrain(target: AbstractTarget, positions: np.ndarray) -> dict[str, np.nd
     num_chains, num_draws, dim = positions.shape
     flat = positions.reshape(-1, dim)
     padded = np.concatenate([flat, np.zeros((-len(flat) % BLOCK, dim), flat.dtype)]).reshape(-1, BLOCK, dim)
-    blocks = [jax.device_get(_constrain_block(target, jnp.asarray(block))) for block in padded]
+    blocks = [jax.device_get(_constrain_block(target, jax.device_put(block))) for block in padded]
     names = blocks[0].keys()
     whole = {name: np.concatenate([block[name] for block in blocks])[: len(flat)] for name in names}
     return {name: values.reshape(num_chains, num_draws, *values.shape[1:]) for name, values in whole.items()}
@@ -235,9 +235,10 @@ def _as_warmup(warmup: Any) -> AbstractWarmup:
     return warmup
 
 
-def _check_transport(transport: Any, dim: int) -> None:
+def _as_transport(transport: Any, target: AbstractTarget) -> AbstractBijection | None:
+    dim = target.dim
     if transport is None:
-        return
+        return None
     if not isinstance(transport, AbstractBijection):
         raise TypeError(f"`transport` should be a FlowJAX bijection, but is a {type(transport).__name__}")
     if transport.shape != (dim,) or transport.cond_shape is not None:
@@ -245,6 +246,8 @@ def _check_transport(transport: Any, dim: int) -> None:
             f"`transport` should have shape ({dim},) and no condition, but has shape {transport.shape} and "
             f"condition {transport.cond_shape}; the target has {dim} unconstrained dimensions"
         )
+    # A map learned in one precision may start a run in the other.
+    return jax.tree.map(lambda leaf: leaf.astype(target.dtype) if eqx.is_inexact_array(leaf) else leaf, transport)
 
 
 def _as_key(seed: Any) -> Key:

@@ -4,12 +4,11 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from flowjax.bijections import AbstractBijection
 from jaxtyping import Array, Float
-from scipy.linalg import cho_factor, cho_solve
 
+from tessmc._arrays import put
 from tessmc._types import Point, Scalar
 
 NUM_ROUNDS = 30
@@ -31,9 +30,7 @@ class FixedAffine(AbstractBijection):
         self.shape, self.cond_shape = shift.shape, None
         log_det = np.sum(np.log(scale)) + np.sum(np.log(np.diag(factor)))
         values = (shift, scale, factor, np.linalg.inv(factor), log_det)
-        self.shift, self.scale, self.factor, self.inverse_factor, self.log_det = (
-            jnp.asarray(np.asarray(value, dtype)) for value in values
-        )
+        self.shift, self.scale, self.factor, self.inverse_factor, self.log_det = (put(value, dtype) for value in values)
 
     def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
         return self.shift + self.scale * (self.factor @ x), self.log_det
@@ -128,6 +125,9 @@ def spread_of_values(points: np.ndarray, log_densities: np.ndarray, start: Sprea
     # Columns of length one, so that a little more on the diagonal is little for each of them.
     lengths = np.linalg.norm(terms, axis=0)
     terms = terms / lengths
+    # Slow to import, and seldom needed.
+    from scipy.linalg import cho_factor, cho_solve
+
     gram = cho_factor(terms.T @ terms + 1e-10 * np.eye(len(lengths)), overwrite_a=True)
     found = cho_solve(gram, terms.T @ rest) / lengths
     slope, bend = found[1 : dim + 1], np.zeros((dim, dim))

@@ -1,16 +1,19 @@
 """Affine coupling, (7)-(8), and the map of Section 2.5."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from flowjax.bijections import AbstractBijection, Chain
+from flowjax.bijections import AbstractBijection, Chain, Scan
 from jaxtyping import Array, Float
 
+from tessmc._arrays import put
 from tessmc._types import Key, Point
 
 
@@ -41,6 +44,7 @@ class AffineCoupling(AbstractBijection):
         activation: Callable[[Array], Array] = jax.nn.relu,
         max_log_scale: float = 3.0,
         has_skip: bool = False,
+        dtype: Any = float,
     ):
         self.shape, self.cond_shape = (dim,), None
         self.split = (dim + 1) // 2
@@ -49,9 +53,9 @@ class AffineCoupling(AbstractBijection):
         num_moved = self.split if moves_first else dim - self.split
         # With d = 1 nothing is left to condition on; the network then sees a constant.
         num_given = max(1, dim - num_moved)
-        self.network = _network(rng, num_given, 2 * num_moved, width, depth, activation)
+        self.network = _network(rng, num_given, 2 * num_moved, width, depth, activation, dtype)
         # A bounded network saturates far out; what it should follow into the tails is left to a matrix beside it.
-        self.skip = jnp.asarray(np.zeros((2 * num_moved, num_given)), float) if has_skip else None
+        self.skip = put(np.zeros((2 * num_moved, num_given)), dtype) if has_skip else None
 
     def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
         moved, given = self._parts(x)
@@ -91,6 +95,7 @@ def paper_coupling(
     depth: int = 2,
     activation: Callable[[Array], Array] = jax.nn.relu,
     max_log_scale: float = 3.0,
+    dtype: Any = float,
 ) -> AbstractBijection:
     """The map of Section 2.5, T = Dₙ∘Gₙ∘…∘D₁∘G₁, at the identity.
 
@@ -102,25 +107,33 @@ def paper_coupling(
         depth: the number of hidden layers.
         activation: of the hidden layers; the paper does not say, its code has relu.
         max_log_scale: the bound on |ψ₁|.
+        dtype: of the parameters, and of the points that the map is given.
     """
     if dim < 1 or num_layers < 1:
         raise ValueError(f"a coupling map needs dim and num_layers of at least 1, got {dim} and {num_layers}")
 
     rng = np.random.default_rng(np.asarray(jr.key_data(key)))
-    layers = [
-        AffineCoupling(
-            rng,
-            dim,
-            moves_first=moves_first,
-            width=width or dim,
-            depth=depth,
-            activation=activation,
-            max_log_scale=max_log_scale,
-        )
-        for moves_first in num_layers * (True, False)
-        if moves_first or dim > 1
-    ]
-    return Chain(layers)
+    coupling = partial(
+        AffineCoupling,
+        rng,
+        dim,
+        width=width or dim,
+        depth=depth,
+        activation=activation,
+        max_log_scale=max_log_scale,
+        dtype=dtype,
+    )
+    ways = (True, False) if dim > 1 else (True,)
+    return in_turn([Chain([coupling(moves_first=way) for way in ways]) for _ in range(num_layers)])
+
+
+def in_turn(layers: Sequence[AbstractBijection]) -> Scan:
+    """Layers of one kind, the first first: one is compiled, and run over the stacked parameters of all."""
+
+    def stack(*leaves: Any) -> Any:
+        return jax.device_put(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0]
+
+    return Scan(jax.tree.map(stack, *layers))
 
 
 def _network(
@@ -130,6 +143,7 @@ def _network(
     width: int,
     depth: int,
     activation: Callable[[Array], Array],
+    dtype: Any,
 ) -> eqx.nn.MLP:
     """A dense network whose last layer is zero, so that a coupling made of it is the identity.
 
@@ -140,7 +154,7 @@ def _network(
     drawn = []
     for layer, (before, after) in enumerate(pairwise(sizes)):
         bound = 0 if layer == depth else 1 / np.sqrt(before)
-        drawn += [jnp.asarray(rng.uniform(-bound, bound, shape), float) for shape in ((after, before), (after,))]
+        drawn += [put(rng.uniform(-bound, bound, shape), dtype) for shape in ((after, before), (after,))]
     skeleton = eqx.filter_eval_shape(eqx.nn.MLP, num_inputs, num_outputs, width, depth, activation, key=jr.key(0))
     return eqx.tree_at(
         lambda net: [part for layer in net.layers for part in (layer.weight, layer.bias)], skeleton, drawn

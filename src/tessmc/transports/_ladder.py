@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from flowjax.bijections import AbstractBijection, Chain, Permute, Scan
+from flowjax.bijections import AbstractBijection, Chain, Permute
 
 from tessmc._types import Key
 from tessmc.transports._affine import FixedAffine, Spread
-from tessmc.transports._coupling import AffineCoupling
+from tessmc.transports._coupling import AffineCoupling, in_turn
 from tessmc.transports._marginal import Tails
 
 # The first rung has nothing to train; each further one trains what is named beside those before it.
@@ -27,19 +27,17 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
     layers = [
         Chain(
             [
-                AffineCoupling(rng, dim, moves_first=True, width=width, activation=jnp.tanh, has_skip=True),
+                AffineCoupling(
+                    rng, dim, moves_first=True, width=width, activation=jnp.tanh, has_skip=True, dtype=dtype
+                ),
                 # From the order of this layer to that of the next, and at last to the first.
                 Permute(np.argsort(now)[then]),
             ]
         )
         for now, then in zip(places, [*places[1:], places[0]], strict=True)
     ]
-    # One layer is compiled, and run over the stacked parameters of all.
-    stacked = jax.tree.map(
-        lambda *leaves: jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0], *layers
-    )
     start = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
-    return Chain([Scan(stacked), Tails(dim), start])
+    return Chain([in_turn(layers), Tails(dim, dtype), start])
 
 
 def orders(rng: np.random.Generator, dim: int, num: int) -> list[np.ndarray]:

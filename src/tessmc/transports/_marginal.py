@@ -1,11 +1,14 @@
 """Tails, one coordinate at a time."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from flowjax.bijections import AbstractBijection
 from jaxtyping import Array
 
+from tessmc._arrays import put
 from tessmc._types import Point
 
 # |log a| stays below: what is learned from few draws far out should not overflow further out.
@@ -26,11 +29,9 @@ class Tails(AbstractBijection):
     log_left: Point
     log_right: Point
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: int, dtype: Any = float):
         self.shape, self.cond_shape = (dim,), None
-        self.shift, self.log_scale, self.log_left, self.log_right = (
-            jnp.asarray(np.zeros(dim, jnp.zeros(0).dtype)) for _ in range(4)
-        )
+        self.shift, self.log_scale, self.log_left, self.log_right = (put(np.zeros(dim), dtype) for _ in range(4))
 
     def transform_and_log_det(self, x: Point, condition: None = None) -> tuple[Point, Array]:
         power = self._power(x)

@@ -1,0 +1,13 @@
+"""From NumPy to JAX."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+
+def put(values: Any, dtype: Any = float) -> Array:
+    """An array on the device: `jnp.asarray(values, dtype)`, which would compile a program for every new shape."""
+    return jax.device_put(np.asarray(values, jnp.result_type(dtype)))

@@ -69,7 +69,8 @@ def all_transports() -> dict[str, AbstractBijection]:
         "ladder_1d": shaken(ladder_map(key, 1, jnp.zeros(0).dtype), scale=0.1),
         "ladder_3d": shaken(ladder_map(key, 3, jnp.zeros(0).dtype), scale=0.1),
         "coupling_1d": shaken(paper_coupling(key, 1)),
-        "coupling_2d": shaken(paper_coupling(key, 2)),
+        # Of two hidden units, both may be dead everywhere.
+        "coupling_2d": shaken(paper_coupling(key, 2, width=8)),
         "coupling_5d": shaken(paper_coupling(key, 5)),
         "coupling_8d_wide": shaken(
             paper_coupling(key, 8, num_layers=3, width=32, depth=1, activation=jnp.tanh), scale=0.1

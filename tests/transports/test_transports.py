@@ -86,6 +86,13 @@ def test_every_coordinate_can_be_moved():
     assert jnp.all(jnp.mean(jnp.abs(moved - references), axis=0) > 1e-2)
 
 
+@pytest.mark.parametrize("name", ["sinh", "tails", "ladder_3d", "coupling_2d", "coupling_5d", "coupling_8d_wide"])
+def test_maps_are_curved_enough_to_show_a_forgotten_log_det(name):
+    transport = all_transports()[name]
+    log_dets = jax.jit(jax.vmap(transport.transform_and_log_det))(points(transport, 1, jnp.float32))[1]
+    assert jnp.std(log_dets) > 0.2
+
+
 def test_the_scale_cannot_overflow():
     transport = all_transports()["coupling_2d"]
     position, log_det = transport.transform_and_log_det(jnp.array([1e30, -1e30], jnp.float32))

@@ -75,6 +75,8 @@ MUTANTS = [
     Mutant("momentum reused in every iteration", TICK, "jr.fold_in(chain.key, chain.iteration)", "chain.key", TICKS),
     Mutant("all chains on one stream", "_random.py", "low = np.arange(num, dtype=np.uint32)", "low = np.zeros(num, np.uint32)", TICKS),
     Mutant("a round too few in Threefry", "_random.py", "range(5)", "range(4)", RANDOM),
+    Mutant("layers in the wrong order", COUPLING, "np.stack(leaves)", "np.stack(leaves[::-1])", TRANSPORTS),
+    Mutant("a given map keeps its precision", "sampling/_sample.py", "leaf.astype(target.dtype) if", "leaf if", SAMPLE),
     # The ellipse and the slice
     Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=dtype) % (2 * jnp.pi)", KERNELS),
     Mutant("half an ellipse", ARC, "dtype=dtype, maxval=2 * jnp.pi)", "dtype=dtype, maxval=jnp.pi)", KERNELS),

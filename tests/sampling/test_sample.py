@@ -186,9 +186,11 @@ def test_float32_targets_work_in_a_float64_session():
             result = tessmc.sample(normal, like=like, init=init, **{**settings, "warmup": warmup})
             assert result.unconstrained.dtype == np.float32
     # A map of one precision starts a run in the other.
-    first = tessmc.sample(normal, like=2, **settings)
+    single_map = tessmc.sample(normal, like=2, **settings).transport
     with jax.enable_x64(True):
-        assert tessmc.sample(normal, like=2, transport=first.transport, **settings).unconstrained.dtype == np.float64
+        assert tessmc.sample(normal, like=2, transport=single_map, **settings).unconstrained.dtype == np.float64
+        double_map = tessmc.sample(normal, like=2, **settings).transport
+        assert tessmc.sample(normal, like=like, transport=double_map, **settings).unconstrained.dtype == np.float32
 
 
 def far_down(x):

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from tessmc._arrays import put
 from tessmc._types import Count, Key, Points, Scalar
-from tessmc.adaptation._objectives import fisher, huber, log_pushed, log_variance
+from tessmc.adaptation._objectives import fisher, huber, log_pushed, log_variance, pulled
 from tessmc.engines import Draws
 from tessmc.kernels import AbstractLaw
 from tessmc.targets import AbstractTarget
@@ -117,10 +117,7 @@ def pull_all(transport: AbstractBijection, law: AbstractLaw, positions: np.ndarr
     return references.astype(np.float64), log_pushes.astype(np.float64)
 
 
-@eqx.filter_jit
-def _pull_block(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> tuple[Points, Array]:
-    references, log_dets = jax.vmap(transport.inverse_and_log_det)(positions)
-    return references, jax.vmap(law.log_density)(references) + log_dets
+_pull_block = eqx.filter_jit(pulled)
 
 
 def spread_of_ratios(transport: AbstractBijection, buffer: Buffer) -> float:

@@ -42,8 +42,13 @@ def kl_by_path(
 
 def log_pushed(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> Float[Array, " draw"]:
     """Log φ̂(x), the reference pushed through the map, at every position; up to the constant of φ."""
+    return pulled(transport, law, positions)[1]
+
+
+def pulled(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> tuple[Points, Float[Array, " draw"]]:
+    """Every position's u, and log φ̂(x) there."""
     references, log_dets = jax.vmap(transport.inverse_and_log_det)(positions)
-    return jax.vmap(law.log_density)(references) + log_dets
+    return references, jax.vmap(law.log_density)(references) + log_dets
 
 
 def log_variance(log_ratios: Float[Array, " draw"]) -> Scalar:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpyro.distributions import constraints
 
+import tessmc
 from tessmc import Target
 
 SUPPORTS = {
@@ -120,6 +121,13 @@ def test_x64_off_samples_in_float32_whatever_like_is():
         assert Target(zero, np.zeros(2, np.float64)).dtype == np.float64
         assert Target(zero, np.zeros(2, np.float32)).dtype == np.float32
         assert Target(zero, 2).dtype == np.float64
+
+
+@pytest.mark.parametrize("function", [lambda x: float(x[0]), lambda _: 1.5], ids=["not traceable", "a Python float"])
+def test_no_message_sends_anyone_to_what_is_not_there(function):
+    with pytest.raises(TypeError, match=r"tessmc\.BlackBox") as refused:
+        Target(function, 2)
+    assert hasattr(tessmc, "BlackBox") != ("still to come" in str(refused.value))
 
 
 REFUSED = {

@@ -155,7 +155,7 @@ class Target(AbstractTarget):
             raise TypeError(
                 "the log density cannot be traced by JAX: it turns its argument into a NumPy array or a Python "
                 "number. Write it with jax.numpy and jax.lax, or, if it is not JAX at all, wrap it in "
-                "tessmc.BlackBox"
+                "tessmc.BlackBox, which is still to come"
             ) from error
         except Exception as error:
             error.add_note(f"raised by the log density when tessmc called it with a position like {example}")
@@ -170,7 +170,7 @@ def _check_value(value: Any) -> None:
     if not isinstance(value, jax.Array):
         raise TypeError(
             f"{wanted}, but returned a {type(value).__name__}, {value!r}, which does not depend on its argument; "
-            "compute it with jax.numpy, or wrap a function that is not JAX in tessmc.BlackBox"
+            "compute it with jax.numpy, or wrap a function that is not JAX in tessmc.BlackBox, which is still to come"
         )
     if value.shape != ():
         raise ValueError(

@@ -35,10 +35,11 @@ TARGETS, TRANSPORTS, SAMPLE, RANDOM, VERDICT = (
     "tests/test_random.py",
     "tests/diagnostics/test_convergence.py",
 )
-RESCUES, WIDES, LOSSES, AFFINES = (
+RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
     "tests/adaptation/test_rescue.py",
     "tests/adaptation/test_wide.py",
     "tests/adaptation/test_objectives.py",
+    "tests/adaptation/test_path.py",
     "tests/transports/test_affine.py",
 )
 AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
@@ -57,7 +58,9 @@ ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
     f"kernels/_{name}.py" for name in ("arc", "kernel", "law", "transport", "elliptical")
 )
 TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
-RESCUE, WIDE, BUFFERS, WINDOWS = (f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows"))
+RESCUE, WIDE, BUFFERS, WINDOWS, CAMP, PATH = (
+    f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows", "camp", "path")
+)
 AFFINE, MARGINAL, LADDER = "transports/_affine.py", "transports/_marginal.py", "transports/_ladder.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
     "transports/_coupling.py",
@@ -116,15 +119,15 @@ MUTANTS = [
     Mutant("t: odd degrees of freedom lost", LAW, "jnp.where(dof % 2 == 1, odd, 0)", "0", LAWS),
     # The engine
     Mutant("stopping at the total count", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, until + 1000 * (jnp.mean(ticks.chains.iteration) < until)))(ticks.chains)", TICKS),
-    Mutant("stale log ratio after a move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state)", "state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state)._replace(log_ratio=chain.state.log_ratio)", TICKS),
+    Mutant("stale log ratio after a move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed) & ~is_known, tried, chain.state)", "state=choose(busy & (is_inside | ~chain.is_placed) & ~is_known, tried, chain.state)._replace(log_ratio=jnp.where(chain.is_placed, chain.state.log_ratio, tried.log_ratio))", TICKS),
     Mutant("stuck chains move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed)", "state=choose(busy & (is_inside | is_stuck | ~chain.is_placed)", TICKS),
     Mutant("stuck draws show the point tried", TICK, "choose(is_stuck & (tried.log_density != jnp.inf), chain.state, tried)", "tried", TICKS),
     Mutant("finished chains go on", TICK, "return ~chain.is_placed | (chain.iteration < until)", "return ~chain.is_placed | (chain.iteration <= until)", TICKS),
     Mutant("arcs begun anew in every call", TICK, "    length = tape_length(", "    chains = chains._replace(arc=jax.vmap(partial(renew, kernel))(chains, chains.is_placed, chains.is_placed))\n    length = tape_length(", TICKS),
-    Mutant("evaluations of idle chains counted", TICK, "chain.num_evaluations + busy", "chain.num_evaluations + 1", TICKS),
+    Mutant("evaluations of idle chains counted", TICK, "chain.num_evaluations + (busy & ~is_known)", "chain.num_evaluations + ~is_known", TICKS),
     Mutant("+inf not reported", MARCH, "(tape.log_density == np.inf)", "(tape.log_density == np.nan)", TICKS),
     Mutant("bad starts kept", MARCH, "        if not is_bad.any():", "        if True:", TICKS),
-    Mutant("good starts redrawn too", MARCH, "jnp.where(is_bad[:, None], refill(count, chains), chains.state.reference)", "refill(count, chains)", TICKS),
+    Mutant("good starts redrawn too", MARCH, "np.where(is_bad[:, None], refill(count, chains), chains.state.reference)", "np.asarray(refill(count, chains))", TICKS),
     Mutant("chains wait for each other", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, jnp.minimum(until, jnp.min(ticks.chains.iteration) + 1)))(ticks.chains)", TICKS),
     Mutant("the last chains are put back in another order", TICK, "all_.at[last].set(part)", "all_.at[last[::-1]].set(part)", TICKS),
     Mutant("the last chains write in another's column", TICK, "ticks.chains)), last, 0)", "ticks.chains)), last[::-1], 0)", TICKS),
@@ -150,7 +153,7 @@ MUTANTS = [
     Mutant("weights of the wrong power", WIDE, "drawn), 1 - self.power)", "drawn), self.power)", WIDES),
     Mutant("single draws decide", WIDE, "np.minimum(weights, 1 / np.sqrt(len(weights)))", "weights", WIDES),
     Mutant("resampled draws lose their weights", WIDE, "resample(rng, weights, int(", "resample(rng, np.full(len(weights), 1 / len(weights)), int(", WIDES),
-    Mutant("a bridge from the wrong law", RESCUE, "jnp.where(self.is_from_pushed, log_pushed,", "jnp.where(~self.is_from_pushed, log_pushed,", WIDES),
+    Mutant("a bridge from the wrong law", CAMP, "jnp.where(self.is_from_pushed, log_pushed,", "jnp.where(~self.is_from_pushed, log_pushed,", WIDES),
     Mutant("couplings see raw tails", COUPLING, "self.network(jnp.arcsinh(given)) + self.skip @ (3 * jnp.arcsinh(given / 3))", "self.network(given) + self.skip @ given", "tests/transports/test_ladder.py"),
     Mutant("the same halves in every pair", LADDER, "np.arange(dim) % 2", "0", "tests/transports/test_ladder.py"),
     Mutant("a pair takes the order of the next", LADDER, "Permute(np.argsort(now)[then])", "Permute(then)", "tests/transports/test_ladder.py"),
@@ -158,17 +161,26 @@ MUTANTS = [
     Mutant("a quadratic bends half as much", AFFINE, "np.eye(dim) - bend - bend.T", "np.eye(dim) - bend", AFFINES),
     Mutant("a quadratic without a slope", AFFINE, "start.factor @ covariance @ slope", "0 * slope", AFFINES),
     Mutant("values are not asked for the affine layer", WINDOWS, "if len(seen.positions) > 1.2", "if len(seen.positions) > 1e9", AUTO),
-    Mutant("no scouts from a given map", WINDOWS, "if self.rung == \"couplings\" and self.draws:", "if self.task.transport is None and self.rung == \"couplings\" and self.draws:", AUTO.split("::")[0] + "::test_a_run_with_a_given_map_sends_scouts_too"),
+    Mutant("no scouts from a given map", WINDOWS, "if self.rung == \"couplings\" and self.draws and", "if self.task.transport is None and self.rung == \"couplings\" and self.draws and", AUTO.split("::")[0] + "::test_a_run_with_a_given_map_sends_scouts_too"),
     Mutant("held-out draws are trained on", BUFFERS, "take(drawn, ~is_held), take(drawn, is_held)", "drawn, take(drawn, is_held)", WIDES),
     Mutant("the path gradient keeps its noise", OBJECTIVES, "jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf", "leaf", LOSSES),
     Mutant("the log-variance is squared throughout", OBJECTIVES, "abs(away).clip(max=2)", "abs(away)", LOSSES),
-    Mutant("the Fisher divergence forgets the map", OBJECTIVES, "score @ pushed + log_det", "score @ pushed", LOSSES),
+    Mutant("weights of the wrong divergence", OBJECTIVES, "(1 - share + share * weights)", "(share + (1 - share) * weights)", LOSSES),
+    Mutant("a single draw decides", OBJECTIVES, "jnp.minimum(weights / jnp.mean(weights), MAX_WEIGHT)", "weights / jnp.mean(weights)", LOSSES),
+    Mutant("points are not widened", PATH, "references * (1 + width *", "references * (1 + 0 * width *", PATHS),
+    Mutant("a map that draws contradict is taken", PATH, "Learned(after < before,", "Learned(True,", PATHS),
+    Mutant("a mode that only chains know is forgotten", PATH, "np.sum(depth > 10", "np.sum(depth > 1e9", PATHS),
+    Mutant("chains stay where a bad map left them", PATH, "fresh._replace(chains=restart_chains(camp.chains, moved))", "fresh", PATHS),
+    Mutant("the correlations of lost chains are kept", PATH, "spread_of(positions, shrinkage=1.0)", "spread_of(positions[:3], shrinkage=0.0)", PATHS),
+    Mutant("what is known is paid for again", TICK, "chain.num_evaluations + (busy & ~is_known)", "chain.num_evaluations + busy", AUTO.split("::")[0] + "::test_chains_under_another_map_stay_where_they_are"),
     Mutant("shrinkage forgotten", AFFINE, "np.clip(by_chance / off, 0, 1)", "np.clip(by_chance / off, 0, 0)", AFFINES),
     Mutant("draws far out count in full", AFFINE, "weights = (dof + dim) / (dof + square)", "weights = np.ones(num_points)", AFFINES),
     Mutant("scores without the mode", AFFINE, "center + unit * (covariance @ (slope * unit))", "center", AFFINES),
     Mutant("tails with one side's power", MARGINAL, "jnp.where(point < 0, self.log_left, self.log_right)", "jnp.where(point < 0, self.log_left, self.log_left)", "tests/transports/test_marginal.py"),
     Mutant("tails forget their log-determinant", MARGINAL, "return y, jnp.sum(self.log_scale + _log_cosh(bent) - jnp.log1p(x**2) / 2)", "return y, jnp.sum(self.log_scale)", TRANSPORTS),
     # Targets, verdict, sample
+    Mutant("every visit of a tail is reported", SAMPLING, "< MAX_ERROR_OF_TAIL", "< 0", SAMPLE + "::test_a_tail_seen_by_a_few_long_visits_is_reported"),
+    Mutant("walls are not minded", WINDOWS, "np.max(scores) - MAX_STEP * self.task.target.dim", "-1e9", AUTO.split("::")[0] + "::test_a_flat_density_with_hard_walls_is_not_taken_for_a_wide_one"),
     Mutant("what only wide draws found is kept quiet", SAMPLING, "if share < MAX_UNSEEN:", "if share < 1:", SAMPLE),
     Mutant("support's log-determinant dropped", FUNCTION, "(value + sum(log_dets)).astype", "(value + 0 * sum(log_dets)).astype", TARGETS),
     Mutant("support's log-determinant not summed", FUNCTION, "jnp.sum(self.transform.log_abs_det_jacobian(free, value))", "jnp.mean(self.transform.log_abs_det_jacobian(free, value))", TARGETS),

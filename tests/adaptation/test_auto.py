@@ -12,7 +12,6 @@ from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation._auto import as_ladder
 from tessmc.adaptation._buffer import winsorised
 from tessmc.adaptation._windows import Windows
-from tessmc.kernels import TransportEllipticalSlice
 from tessmc.models import BananaMap, banana
 from tessmc.transports import ladder_map
 
@@ -81,6 +80,16 @@ def test_values_alone_find_a_narrow_gaussian_of_many_dimensions():
     assert np.all(np.abs(variances - 1) < 0.2)
 
 
+def test_a_flat_density_with_hard_walls_is_not_taken_for_a_wide_one():
+    def log_density(x):
+        return jnp.where(jnp.all((x > 0) & (x < 1)), 0.0, -jnp.inf)
+
+    settings = {"num_chains": 64, "num_warmup": 160, "num_samples": 50, "progress": False}
+    result = tessmc.sample(log_density, like=2, **settings)
+    assert result.stats["num_evaluations"].mean() < 3
+    assert np.allclose(result.unconstrained.mean(axis=(0, 1)), 0.5, atol=0.03)
+
+
 def test_a_ladder_stays_as_it_is_and_any_map_may_be_its_foot():
     ladder = as_ladder(BananaMap(), 2, np.dtype("float32"))
     assert as_ladder(ladder, 2, np.dtype("float32")) is ladder
@@ -109,14 +118,18 @@ def test_few_chains_and_short_warm_ups_end_well(num_chains, num_warmup):
     assert result.unconstrained.shape == (num_chains, 20, 2)
 
 
-def test_chains_under_another_map_stay_where_they_are():
-    from tessmc.engines import collect, place_chains, recall_chains
+def camp_of(num_chains=8):
+    task = WarmupTask(banana(), None, None, jr.key(3), num_chains, 100, Clock(), lambda *_: None)
+    return task, FREE._arrive(*jr.split(jr.key(1), 3), task)
 
-    before = TransportEllipticalSlice(banana().log_density, BananaMap())
-    chains, _ = collect(before, place_chains(jr.key(0), jr.normal(jr.key(1), (8, 2))), 3)
-    after = TransportEllipticalSlice(banana().log_density, as_ladder(BananaMap(), 2, np.dtype("float32")))
-    moved = recall_chains(after, chains)
-    assert jnp.array_equal(moved.state.position, chains.state.position)
-    paid = jax.vmap(after.evaluate)(moved.state.reference)
-    assert jnp.allclose(paid.log_ratio, moved.state.log_ratio, atol=1e-3)
-    assert jnp.array_equal(moved.num_evaluations, chains.num_evaluations)
+
+def test_chains_under_another_map_stay_where_they_are():
+    task, camp = camp_of()
+    camp = camp.march(task, 3)
+    moved = camp._replace(transport=as_ladder(BananaMap(), 2, np.dtype("float32"))).recalled()
+    assert jnp.array_equal(moved.chains.state.position, camp.chains.state.position)
+    paid = jax.vmap(moved.kernel(task).evaluate)(moved.chains.state.reference)
+    assert jnp.allclose(paid.log_ratio, moved.chains.state.log_ratio, atol=1e-3)
+    # What is known is not paid for again: so many transitions, so many tries.
+    after, draws = moved.collect(task, 2)
+    assert jnp.array_equal(after.chains.num_evaluations - camp.chains.num_evaluations, draws.num_tries.sum(axis=1))

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from tessmc.adaptation._buffer import Drawn, divide, in_a_row, thin, together
-from tessmc.adaptation._rescue import Bridge, bridge_from_pushed
+from tessmc.adaptation._camp import Bridge, bridge_from_pushed
 from tessmc.adaptation._wide import WideLaw, wide, widened
 from tessmc.engines import Draws
 from tessmc.kernels import StudentT

@@ -11,8 +11,9 @@ from flowjax.bijections import AbstractBijection, Chain
 
 from tessmc._random import split
 from tessmc._types import Key, Points
+from tessmc.adaptation._camp import Camp, no_bridge
 from tessmc.adaptation._paper import PaperWarmup
-from tessmc.adaptation._rescue import Camp, no_bridge, rescue
+from tessmc.adaptation._rescue import rescue
 from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, WarmupTask, normal_by_numpy
 from tessmc.adaptation._windows import Windows
 from tessmc.engines import advance, count_evaluations, place_chains, settle

@@ -13,14 +13,13 @@ from jaxtyping import Array, Float
 
 from tessmc._arrays import put
 from tessmc._types import Count, Key, Points, Scalar
-from tessmc.adaptation._objectives import fisher, huber, log_pushed, log_variance, pulled
+from tessmc.adaptation._camp import no_bridge, padded, recall
+from tessmc.adaptation._objectives import huber, log_pushed, log_variance
 from tessmc.engines import Draws
 from tessmc.kernels import AbstractLaw
 from tessmc.targets import AbstractTarget
 
-BATCH, NUM_EXACT = 512, 384
-# Draws are handed to the map in blocks of so many: one program for any number of them.
-BLOCK = 2**11
+BATCH, NUM_EXACT = 256, 192
 
 
 class Drawn(NamedTuple):
@@ -50,7 +49,6 @@ class Buffer(NamedTuple):
 
     positions: Points
     log_densities: Float[Array, " draw"]
-    scores: Points
     num_exact: Count
     size: Count
     law: AbstractLaw
@@ -62,40 +60,28 @@ class Buffer(NamedTuple):
         return Drawn(np.asarray(self.positions)[:size], np.asarray(self.log_densities, np.float64)[:size])
 
 
-def mix(exact: Drawn, others: Drawn, size: int, law: AbstractLaw, target: AbstractTarget | None = None) -> Buffer:
+def mix(exact: Drawn, others: Drawn, size: int, law: AbstractLaw) -> Buffer:
     """At most three quarters draws that stand for π, and others."""
     exact, others = thin(exact, size * 3 // 4), thin(others, size // 4)
-    return fill(together(exact, others), len(exact.positions), size, law, target)
-
-
-def fill(drawn: Drawn, num_exact: int, size: int, law: AbstractLaw, target: AbstractTarget | None = None) -> Buffer:
-    """A buffer of these draws; with scores if a target is given."""
+    drawn = together(exact, others)
     positions = jax.device_put(padded(drawn.positions, size))
-    scores = jnp.zeros_like(positions) if target is None else scores_of(target, positions)
     log_densities = put(padded(drawn.log_densities, size), positions.dtype)
-    return Buffer(positions, log_densities, scores, jnp.int32(num_exact), jnp.int32(len(drawn.positions)), law)
+    return Buffer(positions, log_densities, jnp.int32(len(exact.positions)), jnp.int32(len(drawn.positions)), law)
 
 
 def from_values(transport: AbstractBijection, key: Key, buffer: Buffer) -> Scalar:
     """KL(π‖φ̂) and the log-variance: densities that have been paid for, no gradient of π."""
-    positions, log_densities, _ = _batch(key, buffer)
+    positions, log_densities = _batch(key, buffer)
     log_pushes = log_pushed(transport, buffer.law, positions)
     return -jnp.mean(log_pushes[:NUM_EXACT]) + log_variance(log_densities - log_pushes)
 
 
-def from_scores(transport: AbstractBijection, key: Key, buffer: Buffer) -> Scalar:
-    """KL(π‖φ̂) and the Fisher divergence, by scores of π at the draws."""
-    positions, _, scores = _batch(key, buffer)
-    positions, scores = positions[:NUM_EXACT], scores[:NUM_EXACT]
-    return -jnp.mean(log_pushed(transport, buffer.law, positions)) + fisher(transport, buffer.law, positions, scores)
-
-
-def _batch(key: Key, buffer: Buffer) -> tuple[Points, Array, Points]:
+def _batch(key: Key, buffer: Buffer) -> tuple[Points, Array]:
     # What KL(π‖φ̂) is averaged over comes from π; the other objectives may ask about a place wherever it is.
     first, last = jnp.arange(BATCH) < NUM_EXACT, buffer.size > buffer.num_exact
     low = jnp.where(~first & last, buffer.num_exact, 0)
     chosen = jr.randint(key, (BATCH,), low, jnp.where(first, buffer.num_exact, buffer.size))
-    return buffer.positions[chosen], buffer.log_densities[chosen], buffer.scores[chosen]
+    return buffer.positions[chosen], buffer.log_densities[chosen]
 
 
 @eqx.filter_jit
@@ -111,13 +97,9 @@ def log_ratios(transport: AbstractBijection, law: AbstractLaw, drawn: Drawn) -> 
 
 def pull_all(transport: AbstractBijection, law: AbstractLaw, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """U and log φ̂(x) at all positions x."""
-    blocks = [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
-    found = [_pull_block(transport, law, jax.device_put(padded(block, BLOCK))) for block in blocks]
-    references, log_pushes = (np.concatenate(parts)[: len(positions)] for parts in zip(*found, strict=True))
-    return references.astype(np.float64), log_pushes.astype(np.float64)
-
-
-_pull_block = eqx.filter_jit(pulled)
+    bridge = no_bridge(positions.shape[1], positions.dtype)
+    found = recall(transport, law, bridge, positions, np.zeros(len(positions), positions.dtype))
+    return found.reference.astype(np.float64), -found.log_ratio.astype(np.float64)
 
 
 def spread_of_ratios(transport: AbstractBijection, buffer: Buffer) -> float:
@@ -159,8 +141,3 @@ def thin(drawn: Drawn, size: int) -> Drawn:
     """At most so many of the draws, evenly."""
     num_draws = len(drawn.positions)
     return take(drawn, np.linspace(0, num_draws - 1, min(size, num_draws)).astype(int))
-
-
-def padded(rows: np.ndarray, size: int) -> np.ndarray:
-    """The rows, filled up with copies of the first."""
-    return np.concatenate([rows, np.repeat(rows[:1], size - len(rows), axis=0)])

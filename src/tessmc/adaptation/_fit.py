@@ -22,6 +22,8 @@ from tessmc.kernels import choose
 from tessmc.transports import FixedAffine
 
 ADAM = optax.scale_by_adam()
+# With Nesterov's momentum (Dozat 2016); its moments are those of Adam.
+NADAM = optax.scale_by_adam(nesterov=True)
 
 # (transport, key, data) -> loss; a function of the module, so that it is compiled once.
 Objective = Callable[[AbstractBijection, Key, Any], Scalar]
@@ -81,8 +83,9 @@ def fit(
     *,
     mask: Array | None = None,
     max_norm: Scalar | None = None,
+    optimiser: optax.GradientTransformation = ADAM,
 ) -> FitState:
-    """Take `num_steps` Adam steps; those with a non-finite loss or gradient are skipped and counted.
+    """Take `num_steps` steps; those with a non-finite loss or gradient are skipped and counted.
 
     Args:
         objective: what is minimised.
@@ -93,6 +96,7 @@ def fit(
         num_steps: how many.
         mask: 1 for the parameters that are to move, 0 for those that stay, as one vector.
         max_norm: longer gradients are cut to this length.
+        optimiser: `ADAM` or `NADAM`.
     """
     key = straight(key)
     parameters, fixed = trainable(state.transport)
@@ -110,7 +114,7 @@ def fit(
         if max_norm is not None:
             gradient = gradient * jnp.minimum(1, max_norm / jnp.linalg.norm(gradient))
         is_finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(gradient))
-        update, new_moments = ADAM.update(gradient, moments)
+        update, new_moments = optimiser.update(gradient, moments)
         moved = vector - schedule(count).astype(vector.dtype) * update
         taken = choose(is_finite, (moved, new_moments, loss.astype(last.dtype)), (vector, moments, last))
         return taken[0], taken[1], count + 1, num_skipped + ~is_finite, taken[2]

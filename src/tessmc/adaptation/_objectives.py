@@ -12,6 +12,8 @@ from jaxtyping import Array, Float
 from tessmc._types import Point, Points, Scalar
 from tessmc.kernels import AbstractLaw, log_normal
 
+MAX_WEIGHT = 16.0
+
 
 def kl_from_target(transport: AbstractBijection, positions: Points) -> Scalar:
     """KL(π‖φ̂) averaged over draws from π (5), less what ψ cannot move: the entropy of π, constants."""
@@ -27,17 +29,28 @@ def kl_from_reference(
     return -jnp.mean(jax.vmap(log_density)(positions) + log_dets)
 
 
-def kl_by_path(
-    transport: AbstractBijection, law: AbstractLaw, log_density: Callable[[Point], Scalar], references: Points
+def divergences_by_path(
+    transport: AbstractBijection,
+    law: AbstractLaw,
+    log_density: Callable[[Point], Scalar],
+    references: Points,
+    share: Scalar,
 ) -> Scalar:
-    """KL(φ̂‖π) averaged over draws from φ̂, with gradients along the path x = T(u) alone.
+    """(1 - share) KL(φ̂‖π) + share KL(π‖φ̂), both from draws of φ̂, with gradients along the path x = T(u) alone.
 
-    What is left out, E ∇ψ log φ̂(x) at fixed x, is zero; its noise would not be. So the gradient has no variance
-    where the map is perfect (Roeder, Wu and Duvenaud 2017).
+    What is left out of the first, E ∇ψ log φ̂(x) at fixed x, is zero; its noise would not be. So the gradient has no
+    variance where the map is perfect (Roeder, Wu and Duvenaud 2017). The gradient of the second is the same with draws
+    weighed by π/φ̂ (Tucker et al. 2019); no draw counts more than `MAX_WEIGHT` times.
     """
     positions = jax.vmap(transport.transform)(references)
     fixed = jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, transport)
-    return jnp.mean(log_pushed(fixed, law, positions) - jax.vmap(log_density)(positions))
+    log_ratios = jax.vmap(log_density)(positions) - log_pushed(fixed, law, positions)
+    # Beyond a wall there is no gradient to follow.
+    is_inside = jnp.isfinite(log_ratios)
+    known = jax.lax.stop_gradient(jnp.where(is_inside, log_ratios, -jnp.inf))
+    weights = jnp.exp(known - jnp.max(known))
+    weights = jnp.minimum(weights / jnp.mean(weights), MAX_WEIGHT)
+    return -jnp.mean((1 - share + share * weights) * jnp.where(is_inside, log_ratios, 0))
 
 
 def log_pushed(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> Float[Array, " draw"]:
@@ -63,20 +76,3 @@ def huber(away: Any) -> Any:
     """Half the square up to 2, and a straight line from there; of an array of JAX or of NumPy."""
     near = abs(away).clip(max=2)
     return near**2 / 2 + 2 * (abs(away) - near)
-
-
-def fisher(
-    transport: AbstractBijection, law: AbstractLaw, positions: Points, scores: Points, max_square: float = 1000.0
-) -> Scalar:
-    """½ E|∇ᵤ r|² over draws from π, by scores ∇ log π(x) computed once; single draws count up to `max_square`."""
-
-    def square(position: Point, score: Point) -> Scalar:
-        reference = transport.inverse(position)
-
-        def log_ratio(reference: Point) -> Scalar:
-            pushed, log_det = transport.transform_and_log_det(reference)
-            return score @ pushed + log_det - law.log_density(reference)
-
-        return jnp.sum(jax.grad(log_ratio)(reference) ** 2)
-
-    return jnp.mean(jnp.minimum(jax.vmap(square)(positions, scores), max_square)) / 2

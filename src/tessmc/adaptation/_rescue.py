@@ -7,91 +7,44 @@ stands still: it gets anywhere, but on the way the whole cloud may run into one 
 """
 
 import logging
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from flowjax.bijections import Chain as Ladder
 from jaxtyping import Array
 
 from tessmc._arrays import put
-from tessmc._types import Point, Scalar, Truth
+from tessmc.adaptation._camp import DOF, Bridge, Camp, no_bridge, recall
 from tessmc.adaptation._task import History, WarmupTask
-from tessmc.engines import Chain, count_evaluations, march, move_chains, place_all, recall_chains
-from tessmc.kernels import ChainState, StudentT, TransportEllipticalSlice, choose
+from tessmc.engines import count_evaluations, move_chains, place_all
+from tessmc.kernels import StudentT
 from tessmc.transports import FixedAffine, Spread, spread_of, with_spread
 
 logger = logging.getLogger(__name__)
-
-# Heavy tails of the first law: whatever lies beyond the cloud is still reached.
-DOF = 5
-
-
-class Bridge(eqx.Module):
-    """Log π_b = (1 - b) log q + b log π, with q a Student-t of a given spread, or φ̂ itself."""
-
-    power: Scalar
-    spread: FixedAffine
-    law: StudentT
-    is_from_pushed: Truth
-
-    def __call__(self, log_density: Scalar, position: Point, log_pushed: Scalar) -> Scalar:
-        log_start = jnp.where(self.is_from_pushed, log_pushed, self.law.log_density(self.spread.inverse(position)))
-        return (1 - self.power) * log_start + self.power * log_density
-
-
-class Camp(NamedTuple):
-    """Chains under a map, and the law and the bridge with which they move: all that one march needs."""
-
-    transport: Ladder
-    chains: Chain
-    law: StudentT
-    bridge: Bridge
-    first_try: bool = False
-
-    def kernel(self, task: WarmupTask) -> TransportEllipticalSlice:
-        return TransportEllipticalSlice(
-            task.target.log_density,
-            self.transport,
-            law=self.law,
-            first_try=put(self.first_try, bool),
-            bridge=self.bridge,
-        )
-
-
-def bridge_from_pushed(power: float, dim: int, dtype: np.dtype) -> Bridge:
-    """From φ̂ to π; with a power of 1, π itself in the shape of a bridge: one program serves all."""
-    nowhere = FixedAffine(np.zeros(dim), np.ones(dim), np.eye(dim), dtype)
-    return Bridge(put(power, dtype), nowhere, StudentT(DOF), put(True, bool))
-
-
-def no_bridge(dim: int, dtype: np.dtype) -> Bridge:
-    """π itself."""
-    return bridge_from_pushed(1.0, dim, dtype)
 
 
 def rescue(task: WarmupTask, camp: Camp, rng: np.random.Generator, history: History) -> Camp:
     """From the starts to the typical set, with at most a quarter of the warm-up for each stage."""
     budget = task.num_warmup // 4
     camp, power = temper(task, camp, rng, budget)
-    history.append({**entry("temper", camp), "power": power})
+    history.append({**entry("temper", task, camp), "power": power})
     camp = gather(task, camp, budget)
-    history.append(entry("gather", camp))
+    history.append(entry("gather", task, camp))
     tempered, power = temper(task, camp, rng, budget)
     camp = merge(camp, tempered) if power > 0 else tempered
-    history.append({**entry("temper", camp), "power": power})
+    history.append({**entry("temper", task, camp), "power": power})
     return camp
 
 
-def entry(stage: str, camp: Camp) -> dict[str, Any]:
-    """What the history says of every stage."""
+def entry(stage: str, task: WarmupTask, camp: Camp) -> dict[str, Any]:
+    """What the history says of every stage; seconds are those since `sample` was called."""
     return {
         "stage": stage,
         "iteration": int(np.asarray(camp.chains.iteration).min()),
         "num_evaluations": count_evaluations(camp.chains),
         "dof": int(camp.law.dof),
+        "seconds": task.clock.seconds()["total"],
     }
 
 
@@ -105,7 +58,7 @@ def gather(task: WarmupTask, camp: Camp, budget: int, stride: int = 2) -> Camp:
     spreads = [spread_of(np.asarray(camp.chains.state.position), DOF)]
     for done in range(stride, budget + 1, stride):
         camp = camp._replace(transport=with_spread(camp.transport, spreads[-1], inflation=1 + 1 / np.sqrt(dim)))
-        camp = march_on(task, camp, stride)
+        camp = camp.march(task, stride)
         spreads.append(spread_of(np.asarray(camp.chains.state.position), DOF))
         task.watch("gathering", budget, done)
         # A standard deviation of k points is known up to a factor of about 1 ± 1/√(2k).
@@ -120,13 +73,6 @@ def distance(one: Spread, other: Spread) -> float:
     growth = np.abs(np.log(one.scale / other.scale))
     shift = np.abs(one.shift - other.shift) / np.maximum(one.scale, other.scale)
     return float(np.maximum(growth, shift).max())
-
-
-def march_on(task: WarmupTask, camp: Camp, num_transitions: int) -> Camp:
-    """So many transitions of every chain, from where they stand, under the camp's map as it is now."""
-    kernel = camp.kernel(task)
-    until = int(np.asarray(camp.chains.iteration).min()) + num_transitions
-    return camp._replace(chains=march(kernel, recall_chains(kernel, camp.chains), until, task.target.describe))
 
 
 def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, stride: int = 3) -> tuple[Camp, float]:
@@ -145,10 +91,9 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
     start = start._replace(scale=1.5 * start.scale)
     cloud = start.push(_draw_t(rng, *positions.shape)).astype(dtype)
     camp = camp._replace(transport=with_spread(camp.transport, start))
-    kernel = camp.kernel(task)
-    chains = place_all(
-        kernel, move_chains(camp.chains, jax.vmap(kernel.pull)(jnp.asarray(cloud))), task.target.describe
-    )
+    references = recall(camp.transport, camp.law, camp.bridge, cloud, np.zeros_like(log_densities)).reference
+    moved = move_chains(camp.chains, jax.device_put(references))
+    chains = place_all(camp.kernel(task), moved, task.target.describe)
     if not np.isfinite(np.asarray(chains.state.log_density)).any():
         logger.info("no point of a wider cloud has a density: the chains stay where they gathered")
         return camp._replace(chains=camp.chains._replace(num_evaluations=chains.num_evaluations)), 0.0
@@ -160,20 +105,20 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
         state = chains.state
         log_weight = np.asarray(state.log_density, np.float64) - start.log_density(np.asarray(state.position), DOF)
         last, power = power, next_power(power, log_weight)
-        chosen = jnp.asarray(resample(rng, weights_of(log_weight, power - last), task.num_chains))
-        chains = chains._replace(state=_pick(state, chosen))
+        chosen = resample(rng, weights_of(log_weight, power - last), task.num_chains)
+        chains = chains._replace(state=jax.tree.map(partial(_pick, chosen), state))
         spread = spread_of(np.asarray(chains.state.position), DOF)
         bridge = Bridge(put(power, dtype), anchor, StudentT(DOF), put(False, bool))
         camp = Camp(with_spread(camp.transport, spread, inflation=1.2), chains, camp.law, bridge)
-        chains = march_on(task, camp, stride).chains
+        chains = camp.march(task, stride).chains
         task.watch("tempering", 1000, int(1000 * power))
     logger.info("tempering reached b = %.3g in %d transitions", power, stride * num_stages)
     return camp._replace(chains=chains, bridge=no_bridge(task.target.dim, dtype)), power
 
 
-@jax.jit
-def _pick(state: ChainState, chosen: Array) -> ChainState:
-    return jax.tree.map(lambda leaf: leaf[chosen], state)
+def _pick(chosen: np.ndarray, leaf: Array) -> Array:
+    # By NumPy, which has nothing to compile.
+    return jax.device_put(np.asarray(leaf)[chosen])
 
 
 def merge(gathered: Camp, tempered: Camp) -> Camp:
@@ -184,8 +129,8 @@ def merge(gathered: Camp, tempered: Camp) -> Camp:
     """
     before, after = gathered.chains.state, tempered.chains.state
     is_lost = is_hopeless(np.asarray(before.log_density), np.asarray(after.log_density))
-    is_kept = jnp.asarray((np.arange(len(is_lost)) % 2 == 0) & ~is_lost)
-    state = _choose(is_kept, before, after)
+    is_kept = (np.arange(len(is_lost)) % 2 == 0) & ~is_lost
+    state = jax.tree.map(partial(_choose, is_kept), before, after)
     transport = with_spread(tempered.transport, spread_of(np.asarray(state.position), DOF))
     return tempered._replace(transport=transport, chains=tempered.chains._replace(state=state))
 
@@ -196,9 +141,9 @@ def is_hopeless(log_densities: np.ndarray, usual: np.ndarray) -> np.ndarray:
     return ~(log_densities >= low - 2 * (middle - low) - 5)
 
 
-@jax.jit
-def _choose(is_first: Array, one: ChainState, other: ChainState) -> ChainState:
-    return jax.vmap(choose)(is_first, one, other)
+def _choose(is_first: np.ndarray, one: Array, other: Array) -> Array:
+    is_first = is_first.reshape(-1, *(one.ndim - 1) * [1])
+    return jax.device_put(np.where(is_first, one, other))
 
 
 def weights_of(log_weight: np.ndarray, step: float) -> np.ndarray:

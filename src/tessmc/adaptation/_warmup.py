@@ -12,7 +12,10 @@ class Warmup:
     def auto(*, use_gradient: bool | None = None) -> AbstractWarmup:
         """Finds the chains' way to the typical set and learns a map there, with nothing to set.
 
-        It does not know yet what it has not seen: where a thin tail was never visited, spreads come out too small.
+        Chains are tempered and gathered from wherever they start; an affine layer is taken from their draws in closed
+        form, couplings are fitted to draws and densities, and where these do not teach enough, to π itself, by
+        gradients at draws of the map. It ends early where nothing is left to gain. What it cannot see is a part of π
+        that neither the chains nor the wider ones sent out beside them came near.
 
         Args:
             use_gradient: whether fits may use the gradient of the log density; False for values alone. By default

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,33 +13,30 @@ from flowjax.bijections import Chain as Ladder
 from jax.flatten_util import ravel_pytree
 
 from tessmc._random import split
-from tessmc._types import Key, Points, Scalar
+from tessmc._types import Key
 from tessmc.adaptation._buffer import (
-    BATCH,
     Buffer,
     Drawn,
     divide,
-    from_scores,
     from_values,
     held_out_loss,
     in_a_row,
     log_ratios,
     mix,
-    padded,
     pull_all,
     scores_of,
     spread_of_ratios,
     take,
     thin,
     together,
-    winsorised,
 )
-from tessmc.adaptation._fit import Decay, begin_fit, fit, trainable
-from tessmc.adaptation._objectives import kl_by_path
-from tessmc.adaptation._rescue import Camp, bridge_from_pushed, entry, resample, weights_of
+from tessmc.adaptation._camp import Camp, bridge_from_pushed, padded
+from tessmc.adaptation._fit import NADAM, Decay, begin_fit, fit, trainable
+from tessmc.adaptation._path import refine, start_anew
+from tessmc.adaptation._rescue import entry, resample
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.adaptation._wide import Scouts, Trip, wide, widened
-from tessmc.engines import Draws, collect, recall_chains
+from tessmc.engines import Draws
 from tessmc.kernels import AbstractLaw, StudentT
 from tessmc.transports import (
     RUNGS,
@@ -62,18 +58,15 @@ DOFS = (0, 30, 10, 5, 3)
 # So many nats above the rest a place is visited fifty times too seldom.
 RARE = 4
 MAX_UNSEEN_TO_END = 1e-3
+# With such an s a draw costs about 1.1 evaluations.
+GOOD = 0.07
+# Nats of likelihood a dimension: about so many factors of e in width.
+MAX_STEP = 1.5
+# Dimensions in which a law three halves as wide has nothing in common with the target any more.
+MANY = 20
 # Every so many gradient steps the map is looked at on draws that it was not trained on.
 STRIDE = 100
 NUM_STRIDES = 8
-PATH_STEPS = 3000
-PATH_BATCH = 256
-
-
-def from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, AbstractLaw, Points]) -> Scalar:
-    """KL(φ̂‖π) by path gradients and antithetic draws: the whole of π is asked, whatever the chains have seen."""
-    target, law, like = data
-    half = jr.normal(key, like.shape, like.dtype)
-    return kl_by_path(transport, law, target.log_density, jnp.concatenate([half, -half]))
 
 
 class Windows:
@@ -82,14 +75,15 @@ class Windows:
     def __init__(self, task: WarmupTask, use_gradient: bool, key: Key, history: History):
         self.task, self.use_gradient, self.history = task, use_gradient, history
         self.key_climb, self.key_path, key_host = split(key, 3)
-        self.with_scores = False
+        self.has_asked, self.is_settled = False, False
         self.rung = "affine" if task.transport is None else "couplings"
-        self.is_first = True
+        self.num_fits = 0
         self.rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
         self.num_evaluations = 0
         self.draws: list[Draws] = []
         self.scouts: Scouts | None = None
         self.evaluations = np.inf
+        self.loss: float | None = None
 
     def run(self, camp: Camp, budget: int) -> Camp:
         """Alternate draws and fits until the budget is spent or nothing is left to gain."""
@@ -100,12 +94,11 @@ class Windows:
             camp = self._draw(camp, length)
             with self.task.clock.time("fit"):
                 camp, found = self._learn(camp)
-            self.history.append({**entry("window", camp), **found, "evaluations": self.evaluations})
+            self.history.append({**entry("window", self.task, camp), **found, "evaluations": self.evaluations})
             self.task.watch("learning", budget, budget - left)
             if self._is_done():
                 break
-        kernel = camp.kernel(self.task)
-        return camp._replace(chains=recall_chains(kernel, camp.chains))
+        return camp.recalled()
 
     def _draw(self, camp: Camp, length: int) -> Camp:
         """Draws of a window, half of them from the wider law."""
@@ -136,10 +129,7 @@ class Windows:
 
     def _collect(self, camp: Camp, length: int) -> tuple[Camp, Draws]:
         with self.task.clock.time("warmup"):
-            kernel = camp.kernel(self.task)
-            chains = recall_chains(kernel, camp.chains)
-            chains, draws = collect(kernel, chains, length, describe=self.task.target.describe)
-        return camp._replace(chains=chains), draws
+            return camp.collect(self.task, length)
 
     def _is_done(self) -> bool:
         """Nothing is left to gain: the last window's draws, made with a map that had not seen them, say so."""
@@ -148,13 +138,15 @@ class Windows:
         if len(recent) < 3 or (now["rung"] == "affine" and now["s_before"] > 0.1):
             return False
         is_flat = now["evaluations"] > 0.97 * then["evaluations"] and now["s_before"] > 0.9 * then["s_before"]
-        is_good = now["evaluations"] < 1.06 or (then["rung"] == "couplings" and is_flat and now["evaluations"] < 1.5)
+        is_good = now["evaluations"] < 1.06 or (
+            then["rung"] == "couplings" and is_flat and (now["evaluations"] < 1.5 or self.is_settled)
+        )
         # Draws that the map had not seen, and did not expect: the chains have come somewhere new.
         is_news = now["s_before"] > 1.2 * then["s_before"] + 0.02 or now["share_unseen"] > MAX_UNSEEN_TO_END
         return is_good and not is_news
 
     def _learn(self, camp: Camp) -> tuple[Camp, dict[str, Any]]:
-        window, rung = len(self.history), self.rung
+        window, rung, self.loss = len(self.history), self.rung, None
         train, held = self._split(camp.law, window)
         before = spread_of_ratios(camp.transport, held)
         if rung == "affine":
@@ -162,10 +154,12 @@ class Windows:
         else:
             camp, s = self._learn_couplings(camp, before, train, held)
         logger.info("window %d: %s, %d degrees of freedom, s %.2f -> %.2f", window, rung, camp.law.dof, before, s)
-        if self.rung == "couplings" and self.draws:
+        if self.rung == "couplings" and self.draws and self.task.target.dim <= MANY:
             self._send_scouts(camp, in_a_row(self.draws[-1:]))
         found = {"rung": rung, "s_before": before, "s": s, "share_unseen": self._share_unseen(camp, held)}
-        return camp._replace(first_try=s < 1.5), found
+        held_after = held._replace(law=camp.law)
+        losses = {"loss": self.loss, "held_out_loss": held_out_loss(camp.transport, held_after)}
+        return camp._replace(first_try=s < 1.5), {**found, **losses}
 
     def _send_scouts(self, camp: Camp, drawn: Drawn) -> None:
         """Half of the next window's draws come from a law wider than these, along the map as it is now."""
@@ -187,7 +181,8 @@ class Windows:
         """The lowest rung; when it gains no more, the next window climbs."""
         camp, s, gain = self._shift_and_scale(camp, train, held)
         terms = quadratic_terms(self.task.target.dim)
-        is_waiting = s > 0.5 and 1.2 * terms < BUFFER and len(self._seen().positions) < min(3 * terms, BUFFER)
+        is_waiting = not self.use_gradient and s > 0.5 and 1.2 * terms < BUFFER
+        is_waiting = is_waiting and len(self._seen().positions) < min(3 * terms, BUFFER)
         is_spent = len(self.draws) * self.draws[0].log_density.shape[1] > self.task.num_warmup / 2
         if is_spent or (gain < 0.1 * np.sqrt(self.task.target.dim) and not is_waiting):
             self.rung = "couplings"
@@ -200,21 +195,41 @@ class Windows:
 
     def _learn_couplings(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The higher rungs, and the tails that fit what is left."""
-        is_first, self.is_first = self.is_first, False
-        if is_first and s > 3 and self.use_gradient:
-            camp, s, drawn = self._fit_from_reference(camp, s, held)
-            if drawn is not None:
-                self.draws, self.with_scores = [], True
-                self._send_scouts(camp, drawn)
-                return camp, s
+        is_first = self.num_fits == 0
+        self.num_fits += 1
+        if s < GOOD or self.is_settled:
+            return camp, s
+        if self._should_ask(s):
+            learned = self._ask(camp, s, held)
+            if learned is not None:
+                return learned
         for part in RUNGS[1:] if is_first else RUNGS[2:]:
             key = jr.fold_in(self.key_climb, 10 * len(self.history) + RUNGS.index(part))
             transport, s = self._climb(camp.transport, part, train, held, key, 5e-3 if is_first else 3e-3)
             camp = camp._replace(transport=transport)
-        if s < 1 or self.task.target.dim <= 20:
+        if s < 1 or self.task.target.dim <= MANY:
             camp = camp._replace(law=choose_law(camp.transport, held))
-        self.with_scores = self.with_scores or (s > 0.3 and self.use_gradient)
         return camp, s
+
+    def _should_ask(self, s: float) -> bool:
+        """Whether to learn from π itself: of few dimensions only what draws could not teach, and once."""
+        is_due = self.num_fits > 2 if self.task.target.dim <= MANY else self.num_fits > 0
+        return self.use_gradient and not self.has_asked and is_due and s > 0.3
+
+    def _ask(self, camp: Camp, s: float, held: Buffer) -> tuple[Camp, float] | None:
+        self.has_asked = True
+        # Of many dimensions, chains that have not mixed teach nothing.
+        is_lost = s > 1 and self.task.target.dim > MANY and self.task.transport is None
+        if is_lost:
+            learned = start_anew(self.task, camp, s, self.key_path, self.rng)
+        else:
+            learned = refine(self.task, camp, held, self.key_path, self.rng)
+        self.num_evaluations += learned.num_evaluations
+        if not learned.is_better:
+            return None
+        # Draws of other windows were made where another map left the chains.
+        self.draws, self.is_settled = [] if is_lost else self.draws, True
+        return learned.camp, learned.s
 
     def _shift_and_scale(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float, float]:
         """The affine layer and tails under which held-out draws are likeliest; what s they leave, and what they gain.
@@ -230,10 +245,15 @@ class Windows:
             changed = camp._replace(transport=with_spread(camp.transport, spread), law=StudentT(dof))
             return changed, spread_of_ratios(changed.transport, held._replace(law=changed.law))
 
+        def is_near(spread: Spread) -> bool:
+            return bool(np.mean(spread.log_density(others, 0)) > np.max(scores) - MAX_STEP * self.task.target.dim)
+
         likeliest, s = put(*found[int(np.argmax(scores))])
         if s < 0.3:
             return likeliest, s, float(gain)
-        found_by_shape = (put(spread, 0) for spread in self._by_shape(positions))
+        # Where log π is flat up to a wall, the flattest map would reach far beyond: not much wider in one step.
+        by_shape = (spread for spread in self._by_shape(positions) if is_near(spread))
+        found_by_shape = (put(spread, 0) for spread in by_shape)
         flattest, least = min(found_by_shape, key=lambda pair: pair[1], default=(likeliest, s))
         logger.info("the affine layer from draws leaves s = %.2f, from the shape of log π %.2f", s, least)
         # Of a Gaussian the covariance of k chains leaves about s = d/√k. What is far above comes from π being none, and
@@ -244,49 +264,21 @@ class Windows:
         return flattest, least, spread_of_ratios(camp.transport, held) - least
 
     def _by_shape(self, positions: np.ndarray) -> Iterator[Spread]:
-        """Spreads that do not depend on how the draws are spread: from values of log π, and from its scores."""
-        seen = self._seen()
-        if len(seen.positions) > 1.2 * quadratic_terms(self.task.target.dim):
-            yield spread_of_values(seen.positions, seen.log_densities, spread_of(seen.positions, shrinkage=0.0))
+        """Spreads that do not depend on how the draws are spread: from scores of π, or from values of log π."""
         if self.use_gradient:
             few = positions[np.linspace(0, len(positions) - 1, min(len(positions), HELD_OUT)).astype(int)]
             self.num_evaluations += HELD_OUT
-            slopes = np.asarray(scores_of(self.task.target, jnp.asarray(padded(few, HELD_OUT))))[: len(few)]
+            slopes = np.asarray(scores_of(self.task.target, jax.device_put(padded(few, HELD_OUT))))[: len(few)]
             if np.isfinite(slopes).all():
                 yield spread_of_scores(few, slopes)
-
-    def _fit_from_reference(self, camp: Camp, s: float, held: Buffer) -> tuple[Camp, float, Drawn | None]:
-        """Where the chains have not seen enough of π to learn from: learn from π itself."""
-        camp = camp._replace(law=StudentT(0))
-        held = held._replace(law=camp.law)
-        like = np.zeros((PATH_BATCH // 2, self.task.target.dim), self.task.target.dtype)
-        data = (self.task.target, camp.law, like)
-        schedule = Decay(3e-3, 0.1, PATH_STEPS)
-        state: Any = begin_fit(camp.transport)
-        for _ in range(PATH_STEPS // STRIDE):
-            state = fit(
-                from_reference, state, self.key_path, data, schedule, jnp.int32(STRIDE), max_norm=jnp.float32(10)
-            )
-        fresh = camp._replace(transport=state.transport)
-        references = self.rng.standard_normal((HELD_OUT, like.shape[1])).astype(like.dtype)
-        states = jax.device_get(_evaluate(fresh.kernel(self.task), jnp.asarray(references)))
-        self.num_evaluations += PATH_STEPS * PATH_BATCH + HELD_OUT
-        found = winsorised(states.log_ratio)
-        logger.info("by KL from the reference, s %.2f -> %.2f, loss %.2f", s, found, state.loss)
-        if not found < s:
-            return camp, s, None
-        # The chains stand where a bad map left them; draws of the new one, weighed, stand better.
-        weights = weights_of(np.minimum(states.log_ratio, np.quantile(states.log_ratio, 0.99)), 1.0)
-        drawn = Drawn(states.position, states.log_density.astype(np.float64))
-        drawn = take(drawn, resample(self.rng, weights, HELD_OUT))
-        chosen = resample(self.rng, weights, self.task.num_chains)
-        moved = jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), states)
-        return fresh._replace(chains=camp.chains._replace(state=moved)), found, drawn
+                return
+        seen = self._seen()
+        if len(seen.positions) > 1.2 * quadratic_terms(self.task.target.dim):
+            yield spread_of_values(seen.positions, seen.log_densities, spread_of(seen.positions, shrinkage=0.0))
 
     def _climb(
         self, transport: Ladder, rung: str, train: Buffer, held: Buffer, key: Key, rate: float
     ) -> tuple[Ladder, float]:
-        objective = from_scores if self.with_scores else from_values
         mask = ravel_pytree(trainable(rung_mask(transport, rung))[0])[0]
         num_strides = NUM_STRIDES if rung == "couplings" else 2
         schedule = Decay(rate, 0.01, num_strides * STRIDE)
@@ -294,8 +286,19 @@ class Windows:
         best = held_out_loss(transport, held), transport
         # To the end even if it gains nothing at first: what the first, long steps spoil, the last, short ones mend.
         for _ in range(num_strides):
-            state = fit(objective, state, key, train, schedule, jnp.int32(STRIDE), mask=mask, max_norm=jnp.float32(10))
+            state = fit(
+                from_values,
+                state,
+                key,
+                train,
+                schedule,
+                jnp.int32(STRIDE),
+                mask=mask,
+                max_norm=jnp.float32(10),
+                optimiser=NADAM,
+            )
             best = min(best, (held_out_loss(state.transport, held), state.transport), key=lambda pair: pair[0])
+        self.loss = float(state.loss)
         return best[1], spread_of_ratios(best[1], held)
 
     def _split(self, law: AbstractLaw, window: int) -> tuple[Buffer, Buffer]:
@@ -308,14 +311,7 @@ class Windows:
                 (together(exact, trip.law.resampled(self.rng, drawn)), together(others, drawn))
                 for (exact, others), drawn in zip(parts, divide([trip.draws], window), strict=True)
             ]
-        self.num_evaluations += BUFFER if self.with_scores else 0
-        target = self.task.target if self.with_scores else None
-        return mix(*parts[0], BUFFER, law, target), mix(*parts[1], HELD_OUT, law)
-
-
-@eqx.filter_jit
-def _evaluate(kernel: Any, references: Points) -> Any:
-    return jax.lax.map(kernel.evaluate, references, batch_size=BATCH)
+        return mix(*parts[0], BUFFER, law), mix(*parts[1], HELD_OUT, law)
 
 
 def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:

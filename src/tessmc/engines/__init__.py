@@ -9,7 +9,7 @@ from tessmc.engines._march import (
     move_chains,
     place_all,
     place_chains,
-    recall_chains,
+    restart_chains,
     rounding_noise,
     settle,
 )
@@ -27,7 +27,7 @@ __all__ = [
     "move_chains",
     "place_all",
     "place_chains",
-    "recall_chains",
+    "restart_chains",
     "rounding_noise",
     "settle",
 ]

@@ -5,10 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from tessmc._arrays import put
@@ -16,7 +14,7 @@ from tessmc._errors import DensityError
 from tessmc._random import streams
 from tessmc._types import Key, Points
 from tessmc.engines._ticks import Chain, Record, advance
-from tessmc.kernels import AbstractSliceKernel, Arc, ChainState, TransportEllipticalSlice, begin
+from tessmc.kernels import AbstractSliceKernel, Arc, ChainState
 
 logger = logging.getLogger(__name__)
 
@@ -47,31 +45,24 @@ def place_chains(key: Key, references: Points) -> Chain:
     # Nothing here is read before the first tick: NumPy makes it without compiling anything.
     points, values = (put(np.zeros(shape), references.dtype) for shape in ((num_chains, dim), num_chains))
     counts, no = (put(np.zeros(num_chains), kind) for kind in (np.int32, bool))
-    state = ChainState(references, points, values, values)
+    state = ChainState(references, points, values, values + put(np.nan, references.dtype))
     arc = Arc(keys, points, points, values, values, values, values, counts, counts, counts)
     return Chain(keys, state, arc, no, counts, counts)
 
 
 def move_chains(chains: Chain, references: Points) -> Chain:
     """The same chains, put at other reference points; their densities there are asked for anew."""
-    is_placed = put(np.zeros(len(references)), bool)
-    return chains._replace(state=chains.state._replace(reference=references), is_placed=is_placed)
+    unknown = put(np.full(len(references), np.nan), references.dtype)
+    return restart_chains(chains, chains.state._replace(reference=references, log_ratio=unknown))
 
 
-@eqx.filter_jit
-def recall_chains(kernel: TransportEllipticalSlice, chains: Chain) -> Chain:
-    """The same chains at the same positions under another kernel: u and r are made anew, no density is asked for.
+def restart_chains(chains: Chain, state: ChainState) -> Chain:
+    """The same chains in another state: each begins an arc there, and pays for its density if the log ratio is NaN.
 
     Whenever the map, the law or the first try changes: an arc is told by the kernel that began it. Only between
     marches: no try has been made yet on the arcs that are given up.
     """
-
-    def recall(chain: Chain) -> Chain:
-        state = kernel.recall(chain.state.position, chain.state.log_density)
-        arc = begin(jr.fold_in(chain.key, chain.iteration), state, kernel.law, kernel.first_try)
-        return chain._replace(state=state, arc=arc, is_placed=jnp.bool(True))
-
-    return jax.vmap(recall)(chains)
+    return chains._replace(state=state, is_placed=put(np.zeros(len(state.reference)), bool))
 
 
 def count_evaluations(chains: Chain) -> int:
@@ -174,8 +165,12 @@ def settle(
             return chains
         logger.info("%d of %d chains stand outside the support; drawing their points anew", is_bad.sum(), len(is_bad))
         if count + 1 < MAX_ROUNDS:
-            references = jnp.where(is_bad[:, None], refill(count, chains), chains.state.reference)
-            chains = move_chains(chains, references)._replace(is_placed=jnp.asarray(~is_bad))
+            references = np.where(is_bad[:, None], refill(count, chains), chains.state.reference)
+            state = chains.state._replace(
+                reference=jax.device_put(references),
+                log_ratio=jax.device_put(np.where(is_bad, np.nan, chains.state.log_ratio).astype(references.dtype)),
+            )
+            chains = chains._replace(state=state, is_placed=put(~is_bad, bool))
     chain = int(np.argmax(is_bad))
     raise DensityError(
         f"chain {chain} found no start: the log density is {chains.state.log_density[chain]} at "

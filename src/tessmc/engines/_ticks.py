@@ -22,7 +22,8 @@ class Chain(NamedTuple):
     """A chain on its way: the last draw, the arc it searches now, and where in its life it is.
 
     Attributes:
-        is_placed: False until the density at the chain's own point has been paid for.
+        is_placed: False until the chain has begun an arc where it stands. The density there is paid for first, unless
+            it is known: then the state's log ratio is not NaN.
         iteration: transitions finished, over warm-up and sampling; it names the random stream.
     """
 
@@ -60,6 +61,7 @@ class Ticks(NamedTuple):
 def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Chain, Record]:
     """Try one angle, or pay for the chain's own point if that is still to be done."""
     busy = is_busy(chain, until)
+    is_known = ~chain.is_placed & ~jnp.isnan(chain.state.log_ratio)
     tried = kernel.evaluate(jnp.where(chain.is_placed, ask(chain.arc), chain.state.reference))
     is_inside, arc = tell(chain.arc, tried.log_ratio)
     is_stuck = chain.is_placed & ~is_inside & (arc.num_tries >= kernel.max_tries)
@@ -73,15 +75,15 @@ def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Ch
         iteration=chain.iteration,
         num_tries=arc.num_tries,
         num_nan=arc.num_nan,
-        is_try=busy,
+        is_try=busy & ~is_known,
         is_draw=is_draw,
         is_stuck=is_draw & is_stuck,
     )
     moved = chain._replace(
-        state=choose(busy & (is_inside | ~chain.is_placed), tried, chain.state),
+        state=choose(busy & (is_inside | ~chain.is_placed) & ~is_known, tried, chain.state),
         arc=choose(busy, arc, chain.arc),
         iteration=chain.iteration + is_draw,
-        num_evaluations=chain.num_evaluations + busy,
+        num_evaluations=chain.num_evaluations + (busy & ~is_known),
     )
     return moved, record
 

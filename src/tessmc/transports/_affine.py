@@ -48,7 +48,7 @@ class Spread(NamedTuple):
 
     def pull(self, points: np.ndarray) -> np.ndarray:
         """The points, shifted and scaled to a standard cloud."""
-        return np.linalg.solve(self.factor, ((points - self.shift) / self.scale).T).T
+        return (points - self.shift) / self.scale @ np.linalg.inv(self.factor).T
 
     def push(self, points: np.ndarray) -> np.ndarray:
         """A standard cloud, brought to this spread."""
@@ -71,7 +71,8 @@ def spread_of(points: np.ndarray, dof: int = 0, shrinkage: float | None = None) 
     A finite ν weighs points down that lie far outside. `shrinkage` of the correlation to the identity; by default
     as much as so few points in so many dimensions need.
     """
-    points = np.asarray(points, np.float64)
+    # A few thousand tell weights apart as well as all.
+    points = np.asarray(points[:: max(1, len(points) // 2**11)] if dof else points, np.float64)
     num_points, dim = points.shape
     center = np.median(points, axis=0)
     # Scales of their own first: coordinates may differ by many orders of magnitude.
@@ -79,6 +80,7 @@ def spread_of(points: np.ndarray, dof: int = 0, shrinkage: float | None = None) 
     standard = (points - center) / unit
     weights = np.ones(num_points)
     for _ in range(NUM_ROUNDS if dof else 1):
+        before = weights
         mean = weights @ standard / weights.sum()
         away = standard - mean
         covariance = (away * weights[:, None]).T @ away / num_points
@@ -87,8 +89,10 @@ def spread_of(points: np.ndarray, dof: int = 0, shrinkage: float | None = None) 
         amount = _shrinkage(correlation, weights.sum() ** 2 / np.sum(weights**2)) if shrinkage is None else shrinkage
         factor = np.linalg.cholesky((1 - amount) * correlation + (amount + 1e-9) * np.eye(dim))
         if dof:
-            square = np.sum(np.linalg.solve(factor, (away / scale).T) ** 2, axis=0)
+            square = np.sum((away / scale @ np.linalg.inv(factor).T) ** 2, axis=1)
             weights = (dof + dim) / (dof + square)
+            if np.abs(weights - before).max() < 0.01:
+                break
     return Spread(center + unit * mean, unit * scale, factor)
 
 

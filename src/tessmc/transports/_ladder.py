@@ -4,7 +4,6 @@ import math
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection, Chain, Permute
@@ -28,7 +27,13 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
         Chain(
             [
                 AffineCoupling(
-                    rng, dim, moves_first=True, width=width, activation=jnp.tanh, has_skip=True, dtype=dtype
+                    rng,
+                    dim,
+                    moves_first=True,
+                    width=width,
+                    activation=jax.nn.silu,
+                    has_skip=True,
+                    dtype=dtype,
                 ),
                 # From the order of this layer to that of the next, and at last to the first.
                 Permute(np.argsort(now)[then]),

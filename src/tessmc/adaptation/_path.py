@@ -1,0 +1,160 @@
+"""Learning from draws of the map's own law: the whole of π is asked, whatever the chains have seen of it."""
+
+import logging
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flowjax.bijections import AbstractBijection
+from jaxtyping import Array, Float
+
+from tessmc._arrays import put
+from tessmc._types import Key, Points, Scalar
+from tessmc.adaptation._buffer import Buffer, held_out_loss, spread_of_ratios, winsorised
+from tessmc.adaptation._camp import Camp, HostState, padded
+from tessmc.adaptation._fit import NADAM, Decay, begin_fit, fit
+from tessmc.adaptation._objectives import divergences_by_path
+from tessmc.adaptation._rescue import resample, weights_of
+from tessmc.adaptation._task import WarmupTask
+from tessmc.engines import move_chains, place_all, restart_chains
+from tessmc.kernels import AbstractLaw, StudentT
+from tessmc.targets import AbstractTarget
+from tessmc.transports import spread_of, with_spread
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256
+STRIDE = 250
+NUM_STEPS = 3000
+RATE = 1e-2
+NUM_STRETCHES = 2**12
+# Points on the way from a chain to a draw of the map.
+NUM_ANGLES = 8
+MAX_APART = 0.02
+NUM_LOOKS = 2**11
+
+
+class Learned(NamedTuple):
+    """What came of it: whether the map is to be taken, the camp under it, its s, and what was paid."""
+
+    is_better: bool
+    camp: Camp
+    s: float
+    num_evaluations: int
+
+
+class Asking(NamedTuple):
+    """What the objective is given.
+
+    Attributes:
+        stretches: by which normal points are multiplied to have the law φ; one of them is drawn for each point.
+        share: of KL(π‖φ̂).
+        width: by which the points are wider than φ; see `widen`.
+    """
+
+    target: AbstractTarget
+    law: AbstractLaw
+    stretches: Float[Array, " draw"]
+    share: Scalar
+    width: Scalar
+
+
+def from_reference(transport: AbstractBijection, key: Key, asking: Asking) -> Scalar:
+    """Both divergences between φ̂ and π, by path gradients and antithetic draws; see `divergences_by_path`."""
+    key_normal, key_stretch, key_widen = jr.split(key, 3)
+    half = jr.normal(key_normal, (BATCH // 2, asking.target.dim), asking.stretches.dtype)
+    half = half * jr.choice(key_stretch, asking.stretches, (BATCH // 2, 1))
+    half = widen(key_widen, half, asking.width)
+    references = jnp.concatenate([half, -half])
+    return divergences_by_path(transport, asking.law, asking.target.log_density, references, asking.share)
+
+
+def widen(key: Key, references: Points, width: Scalar) -> Points:
+    """Every other point further out as a whole, the rest in one coordinate: KL(φ̂‖π) alone makes light tails."""
+    num_points, dim = references.shape
+    coordinate = jax.nn.one_hot(jr.randint(key, (num_points,), 0, dim), dim, dtype=references.dtype)
+    is_whole = (jnp.arange(num_points) % 2 == 0)[:, None]
+    return references * (1 + width * jnp.where(is_whole, dim**-0.5, coordinate))
+
+
+def learn_by_path(task: WarmupTask, camp: Camp, key: Key, rng: np.random.Generator, width: float) -> Camp:
+    """The map after `NUM_STEPS` steps.
+
+    KL(φ̂‖π) alone for the first half: until the map is near, hardly any of its draws counts for KL(π‖φ̂).
+    """
+    dtype, dof = task.target.dtype, int(camp.law.dof)
+    stretches = np.sqrt(dof / rng.chisquare(dof, NUM_STRETCHES)) if dof else np.ones(NUM_STRETCHES)
+    schedule = Decay(RATE, 0.01, NUM_STEPS)
+    state: Any = begin_fit(camp.transport)
+    for done in range(0, NUM_STEPS, STRIDE):
+        share = 0.0 if done < NUM_STEPS // 2 else 0.5
+        asking = Asking(task.target, camp.law, *(put(value, dtype) for value in (stretches, share, width)))
+        state = fit(
+            from_reference, state, key, asking, schedule, jnp.int32(STRIDE), max_norm=jnp.float32(10), optimiser=NADAM
+        )
+        task.watch("learning from π itself", NUM_STEPS, done)
+    logger.info("%d steps by path gradients, %d of them skipped", NUM_STEPS, state.num_skipped)
+    return camp._replace(transport=state.transport)
+
+
+def refine(task: WarmupTask, camp: Camp, held: Buffer, key: Key, rng: np.random.Generator) -> Learned:
+    """The map from where it is, to be taken if held-out draws are likelier under it."""
+    # A few chains far out are enough to ask for heavy tails, which the map then has to undo everywhere else.
+    refined = camp if camp.law.dof >= 10 else camp._replace(law=StudentT(0))
+    refined = learn_by_path(task, refined, key, rng, width=1.0)
+    before, after = (held_out_loss(each.transport, held._replace(law=each.law)) for each in (camp, refined))
+    logger.info("by path gradients the held-out loss goes from %.2f to %.2f", before, after)
+    s = spread_of_ratios(refined.transport, held._replace(law=refined.law))
+    return Learned(after < before, refined, s, NUM_STEPS * BATCH)
+
+
+def start_anew(task: WarmupTask, camp: Camp, s: float, key: Key, rng: np.random.Generator) -> Learned:
+    """A map that is learned without the chains, and chains drawn from it, unless it misses a mode that they know."""
+    positions = np.asarray(camp.chains.state.position)
+    # Correlations of chains that have not mixed say nothing.
+    spread = spread_of(positions, shrinkage=1.0)
+    fresh = camp._replace(transport=with_spread(camp.transport, spread), law=StudentT(0))
+    fresh = learn_by_path(task, fresh, key, rng, width=0.0)
+    num_chains, dim = positions.shape
+    num_draws = num_chains * min(64, -(-NUM_LOOKS // num_chains))
+    references = rng.standard_normal((num_draws, dim)).astype(positions.dtype)
+    states = ask_at(task, fresh, references)
+    found, num_apart = winsorised(states.log_ratio), count_apart(task, fresh, references[:num_chains])
+    logger.info("by path gradients s goes from %.2f to %.2f; %d chains stand apart", s, found, num_apart)
+    # The chains stand where a bad map left them; draws of the new one, weighed, stand better.
+    weights = weights_of(np.minimum(states.log_ratio, np.quantile(states.log_ratio, 0.99)), 1.0)
+    chosen = resample(rng, weights, num_chains)
+    moved = HostState(*(part[chosen] for part in states)).on_device()
+    fresh = fresh._replace(chains=restart_chains(camp.chains, moved))
+    is_better = found < s and num_apart <= MAX_APART * num_chains
+    return Learned(is_better, fresh, found, NUM_STEPS * BATCH + num_draws + NUM_ANGLES * num_chains)
+
+
+def ask_at(task: WarmupTask, camp: Camp, references: np.ndarray) -> HostState:
+    """The states of chains at all these reference points: one density evaluation each."""
+    kernel, num_chains = camp.kernel(task), task.num_chains
+    starts = range(0, len(references), num_chains)
+    blocks = [padded(references[start : start + num_chains], num_chains) for start in starts]
+    found = [
+        jax.device_get(place_all(kernel, move_chains(camp.chains, jax.device_put(block)), task.target.describe).state)
+        for block in blocks
+    ]
+    return HostState(*(np.concatenate(parts)[: len(references)] for parts in zip(*found, strict=True)))
+
+
+def count_apart(task: WarmupTask, camp: Camp, references: np.ndarray) -> int:
+    """How many of the camp's chains stand in a mode that its map does not know.
+
+    On the way from such a chain to a draw of the map, a reference point each, log π falls far below both ends. From a
+    chain that only stands badly it rises.
+    """
+    starts = np.asarray(camp.recalled().chains.state.reference)
+    angles = np.linspace(0, np.pi / 2, NUM_ANGLES)[:, None, None]
+    ways = (starts * np.cos(angles) + references * np.sin(angles)).astype(starts.dtype)
+    values = ask_at(task, camp, ways.reshape(-1, starts.shape[1])).log_density.reshape(NUM_ANGLES, -1)
+    values = np.nan_to_num(values.astype(np.float64), nan=-1e30, neginf=-1e30)
+    depth = np.minimum(values[0], values[-1]) - values.min(axis=0)
+    # What a typical draw of a Gaussian differs from another.
+    return int(np.sum(depth > 10 + 3 * np.sqrt(starts.shape[1])))

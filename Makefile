@@ -32,9 +32,10 @@ verify: setup ## long statistical suites: invariance, then mutants
 	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
 	$(BIN)/python -m verify.mutants
 
-bench: setup ## timings: tick engine against lockstep, cold start
+bench: setup ## timings: tick engine against lockstep, cold starts, the warm-up table (an hour and more)
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.cold_start
+	$(BIN)/python -m benchmarks.warmup
 
 docs: .venv/docs-ready ## build the documentation into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

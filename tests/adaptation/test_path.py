@@ -42,6 +42,13 @@ def test_what_is_asked_is_the_density_at_the_pushed_points():
     assert np.allclose(states.log_density, -np.sum((states.position - 3) ** 2, axis=1) / 2, atol=1e-4)
 
 
+def test_a_short_warm_up_takes_fewer_steps():
+    task, _ = arrived(gaussian(2))
+    assert path.count_steps(task) == path.NUM_STEPS
+    assert path.count_steps(task._replace(num_warmup=10)) < path.NUM_STEPS / 5
+    assert path.count_steps(task._replace(num_warmup=1)) > 0
+
+
 @pytest.fixture(scope="module")
 def few_steps():
     """A tenth of the steps."""

@@ -1,6 +1,7 @@
 """Learning from draws of the map's own law: the whole of π is asked, whatever the chains have seen of it."""
 
 import logging
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -80,23 +81,29 @@ def widen(key: Key, references: Points, width: Scalar) -> Points:
 
 
 def learn_by_path(task: WarmupTask, camp: Camp, key: Key, rng: np.random.Generator, width: float) -> Camp:
-    """The map after `NUM_STEPS` steps.
+    """The map after as many steps as the warm-up is long enough for.
 
     KL(φ̂‖π) alone for the first half: until the map is near, hardly any of its draws counts for KL(π‖φ̂).
     """
     dtype, dof = task.target.dtype, int(camp.law.dof)
     stretches = np.sqrt(dof / rng.chisquare(dof, NUM_STRETCHES)) if dof else np.ones(NUM_STRETCHES)
-    schedule = Decay(RATE, 0.01, NUM_STEPS)
+    num_steps = count_steps(task)
+    schedule = Decay(RATE, 0.01, num_steps)
     state: Any = begin_fit(camp.transport)
-    for done in range(0, NUM_STEPS, STRIDE):
-        share = 0.0 if done < NUM_STEPS // 2 else 0.5
+    for done in range(0, num_steps, STRIDE):
+        share = 0.0 if done < num_steps // 2 else 0.5
         asking = Asking(task.target, camp.law, *(put(value, dtype) for value in (stretches, share, width)))
         state = fit(
             from_reference, state, key, asking, schedule, jnp.int32(STRIDE), max_norm=jnp.float32(10), optimiser=NADAM
         )
-        task.watch("learning from π itself", NUM_STEPS, done)
-    logger.info("%d steps by path gradients, %d of them skipped", NUM_STEPS, state.num_skipped)
+        task.watch("learning from π itself", num_steps, done)
+    logger.info("%d steps by path gradients, %d of them skipped", num_steps, state.num_skipped)
     return camp._replace(transport=state.transport)
+
+
+def count_steps(task: WarmupTask) -> int:
+    """`NUM_STEPS`, and less where a short warm-up was asked for."""
+    return STRIDE * math.ceil(NUM_STEPS / STRIDE * min(1, task.num_warmup / 100))
 
 
 def refine(task: WarmupTask, camp: Camp, held: Buffer, key: Key, rng: np.random.Generator) -> Learned:
@@ -107,7 +114,7 @@ def refine(task: WarmupTask, camp: Camp, held: Buffer, key: Key, rng: np.random.
     before, after = (held_out_loss(each.transport, held._replace(law=each.law)) for each in (camp, refined))
     logger.info("by path gradients the held-out loss goes from %.2f to %.2f", before, after)
     s = spread_of_ratios(refined.transport, held._replace(law=refined.law))
-    return Learned(after < before, refined, s, NUM_STEPS * BATCH)
+    return Learned(after < before, refined, s, count_steps(task) * BATCH)
 
 
 def start_anew(task: WarmupTask, camp: Camp, s: float, key: Key, rng: np.random.Generator) -> Learned:
@@ -129,7 +136,7 @@ def start_anew(task: WarmupTask, camp: Camp, s: float, key: Key, rng: np.random.
     moved = HostState(*(part[chosen] for part in states)).on_device()
     fresh = fresh._replace(chains=restart_chains(camp.chains, moved))
     is_better = found < s and num_apart <= MAX_APART * num_chains
-    return Learned(is_better, fresh, found, NUM_STEPS * BATCH + num_draws + NUM_ANGLES * num_chains)
+    return Learned(is_better, fresh, found, count_steps(task) * BATCH + num_draws + NUM_ANGLES * num_chains)
 
 
 def ask_at(task: WarmupTask, camp: Camp, references: np.ndarray) -> HostState:

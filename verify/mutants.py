@@ -43,6 +43,7 @@ RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
     "tests/transports/test_affine.py",
 )
 AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
+STRIDES = "tests/adaptation/test_auto.py -k transitions"
 INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
 
 
@@ -167,6 +168,11 @@ MUTANTS = [
     Mutant("the log-variance is squared throughout", OBJECTIVES, "abs(away).clip(max=2)", "abs(away)", LOSSES),
     Mutant("weights of the wrong divergence", OBJECTIVES, "(1 - share + share * weights)", "(share + (1 - share) * weights)", LOSSES),
     Mutant("a single draw decides", OBJECTIVES, "jnp.minimum(weights / jnp.mean(weights), MAX_WEIGHT)", "weights / jnp.mean(weights)", LOSSES),
+    Mutant("one of two fits is forgotten", "adaptation/_fit.py", "sum(leaves) / len(leaves)", "leaves[0]", FIT),
+    Mutant("threads forget the precision", "adaptation/_fit.py", "with jax.enable_x64(has_x64), ", "with ", FIT),
+    Mutant("the first of several transitions is the draw", MARCH, "grouped(values)[:, :, -1]", "grouped(values)[:, :, 0]", STRIDES),
+    Mutant("tries between draws are not counted", MARCH, "grouped(draws.num_tries).sum(axis=2)", "grouped(draws.num_tries)[:, :, -1]", STRIDES),
+    Mutant("slow chains draw as often as fast ones", WINDOWS, "num_chains * num_draws / 3 / ess", "num_chains * num_draws / 300 / ess", STRIDES),
     Mutant("points are not widened", PATH, "references * (1 + width *", "references * (1 + 0 * width *", PATHS),
     Mutant("a map that draws contradict is taken", PATH, "Learned(after < before,", "Learned(True,", PATHS),
     Mutant("a mode that only chains know is forgotten", PATH, "np.sum(depth > 10", "np.sum(depth > 1e9", PATHS),

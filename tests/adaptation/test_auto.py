@@ -11,7 +11,7 @@ from tessmc._clock import Clock
 from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation._auto import as_ladder
 from tessmc.adaptation._buffer import winsorised
-from tessmc.adaptation._windows import Windows
+from tessmc.adaptation._windows import MAX_STRIDE, Windows, stride_for
 from tessmc.models import BananaMap, banana
 from tessmc.transports import ladder_map
 
@@ -133,3 +133,28 @@ def test_chains_under_another_map_stay_where_they_are():
     # What is known is not paid for again: so many transitions, so many tries.
     after, draws = moved.collect(task, 2)
     assert jnp.array_equal(after.chains.num_evaluations - camp.chains.num_evaluations, draws.num_tries.sum(axis=1))
+
+
+@pytest.mark.parametrize(("memory", "stride"), [(0.0, 1), (0.4, 1), (0.65, 2), (0.99, MAX_STRIDE)])
+def test_slow_chains_make_several_transitions_for_a_draw(memory, stride):
+    """Of an autoregression a draw is worth (1 - memory)/(1 + memory): all of an independent one, 0.43, 0.21, 0.005."""
+    noise = np.random.default_rng(0).normal(size=(64, 120, 2))
+    draws = noise.copy()
+    for step in range(1, 120):
+        draws[:, step, 1] = memory * draws[:, step - 1, 1] + np.sqrt(1 - memory**2) * noise[:, step, 1]
+    assert stride_for(draws) == stride
+    assert stride_for(draws[:, :10]) == 1
+
+
+def test_every_so_many_transitions_are_a_draw(monkeypatch):
+    settings = {"num_chains": 16, "num_warmup": 20, "progress": False, "warmup": FREE}
+    whole = tessmc.sample(banana(), num_samples=12, **settings)
+    monkeypatch.setattr(Windows, "stride", lambda _: 3)
+    thinned = tessmc.sample(banana(), num_samples=4, **settings)
+    assert (whole.stride, thinned.stride) == (1, 3)
+    assert np.array_equal(thinned.posterior["x"], whole.posterior["x"][:, 2::3])
+    assert np.array_equal(thinned.stats["log_ratio"], whole.stats["log_ratio"][:, 2::3])
+    paid = whole.stats["num_evaluations"].reshape(16, 4, 3).sum(axis=2)
+    assert np.array_equal(thinned.stats["num_evaluations"], paid)
+    assert thinned.num_evaluations == whole.num_evaluations
+    assert "4 draws of 3 transitions" in str(thinned.summary())

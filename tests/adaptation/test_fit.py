@@ -10,6 +10,7 @@ from flowjax.bijections import Affine, Identity
 
 from helpers import shaken
 from tessmc.adaptation import Decay, begin_fit, fit, kl_from_reference, kl_from_target
+from tessmc.adaptation._fit import fit_side_by_side
 from tessmc.transports import paper_coupling
 
 SCHEDULE = Decay(0.02, 0.1, 500)
@@ -133,3 +134,25 @@ def test_another_horizon_compiles_nothing_new():
 def test_a_map_without_parameters_cannot_be_trained():
     with pytest.raises(ValueError, match="pass num_warmup=0"):
         begin_fit(Identity((2,)))
+
+
+def from_reference(transport, key, scale):
+    return kl_from_reference(transport, lambda x: -jnp.sum((x / scale) ** 2) / 2, jr.normal(key, (4, 2), scale.dtype))
+
+
+@pytest.mark.parametrize("has_x64", [False, True])
+def test_fits_side_by_side_meet_in_the_middle(has_x64):
+    """In the precision of the thread that asks, which is not that of new threads."""
+    with jax.enable_x64(has_x64):
+        state = begin_fit(Affine(jnp.zeros(2), jnp.ones(2)))
+
+        def run(key):
+            return fit(from_reference, state, key, jnp.asarray(2.0), SCHEDULE, jnp.int32(20))
+
+        keys = [jr.key(1), jr.key(2)]
+        ways = [run(key).transport.loc for key in keys]
+        found = fit_side_by_side(run, keys)
+        assert not jnp.allclose(*ways)
+        assert jnp.allclose(found.transport.loc, sum(ways) / 2)
+        assert found.transport.loc.dtype == ways[0].dtype == (jnp.float64 if has_x64 else jnp.float32)
+        assert found.num_steps == 20

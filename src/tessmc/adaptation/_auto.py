@@ -44,7 +44,7 @@ class AutoWarmup(AbstractWarmup):
         windows = Windows(task, self._may_use_gradient(task), key_fit, history)
         camp = windows.run(camp, budget)
         num_evaluations = {"fit": windows.num_evaluations, "warmup": count_evaluations(camp.chains)}
-        return WarmupResult(camp.kernel(task), camp.chains, history, num_evaluations)
+        return WarmupResult(camp.kernel(task), camp.chains, history, num_evaluations, windows.stride())
 
     def _may_use_gradient(self, task: WarmupTask) -> bool:
         """Whether there is one, and it is wanted."""

@@ -1,6 +1,7 @@
 """Gradient steps on an objective, in one compiled loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -122,6 +123,30 @@ def fit(
     carry = (vector, state.moments, state.num_steps, state.num_skipped, state.loss)
     vector, *rest = lax.fori_loop(0, num_steps, step, carry)
     return FitState(eqx.combine(unravel(vector), fixed), *rest)
+
+
+def fit_side_by_side(run: Callable[[Key], FitState], keys: Sequence[Key]) -> FitState:
+    """Fits of one map that differ in their keys alone, in a thread each; the mean of what they find.
+
+    A compiled loop keeps one core busy. Fits that meet every few steps do what one with the points of all would do.
+    """
+    has_x64, device = jax.config.jax_enable_x64, jax.config.jax_default_device
+
+    def alone(key: Key) -> FitState:
+        # What is set by a `with` holds in its own thread only.
+        with jax.enable_x64(has_x64), jax.default_device(device):
+            return jax.block_until_ready(run(key))
+
+    with ThreadPoolExecutor(len(keys)) as pool:
+        return _mean(tuple(pool.map(alone, keys)))
+
+
+@eqx.filter_jit
+def _mean(states: tuple[FitState, ...]) -> FitState:
+    def mean(*leaves: Any) -> Any:
+        return sum(leaves) / len(leaves) if eqx.is_inexact_array(leaves[0]) else leaves[0]
+
+    return jax.tree.map(mean, *states)
 
 
 def trainable(transport: AbstractBijection) -> tuple[PyTree[Any], PyTree[Any]]:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,10 +13,11 @@ from flowjax.bijections import AbstractBijection
 from jaxtyping import Array, Float
 
 from tessmc._arrays import put
-from tessmc._types import Key, Points, Scalar
+from tessmc._random import split
+from tessmc._types import Count, Key, Points, Scalar
 from tessmc.adaptation._buffer import Buffer, held_out_loss, spread_of_ratios, winsorised
 from tessmc.adaptation._camp import Camp, HostState, padded
-from tessmc.adaptation._fit import NADAM, Decay, begin_fit, fit
+from tessmc.adaptation._fit import NADAM, Decay, FitState, begin_fit, fit, fit_side_by_side
 from tessmc.adaptation._objectives import divergences_by_path
 from tessmc.adaptation._rescue import resample, weights_of
 from tessmc.adaptation._task import WarmupTask
@@ -26,8 +28,10 @@ from tessmc.transports import spread_of, with_spread
 
 logger = logging.getLogger(__name__)
 
-BATCH = 256
-STRIDE = 250
+# Points of a step, in all of the fits that run side by side.
+BATCH, NUM_FITS = 256, 2
+# Steps until they meet.
+STRIDE = 10
 NUM_STEPS = 3000
 RATE = 1e-2
 NUM_STRETCHES = 2**12
@@ -65,8 +69,8 @@ class Asking(NamedTuple):
 def from_reference(transport: AbstractBijection, key: Key, asking: Asking) -> Scalar:
     """Both divergences between φ̂ and π, by path gradients and antithetic draws; see `divergences_by_path`."""
     key_normal, key_stretch, key_widen = jr.split(key, 3)
-    half = jr.normal(key_normal, (BATCH // 2, asking.target.dim), asking.stretches.dtype)
-    half = half * jr.choice(key_stretch, asking.stretches, (BATCH // 2, 1))
+    half = jr.normal(key_normal, (BATCH // NUM_FITS // 2, asking.target.dim), asking.stretches.dtype)
+    half = half * jr.choice(key_stretch, asking.stretches, (len(half), 1))
     half = widen(key_widen, half, asking.width)
     references = jnp.concatenate([half, -half])
     return divergences_by_path(transport, asking.law, asking.target.log_density, references, asking.share)
@@ -87,18 +91,27 @@ def learn_by_path(task: WarmupTask, camp: Camp, key: Key, rng: np.random.Generat
     """
     dtype, dof = task.target.dtype, int(camp.law.dof)
     stretches = np.sqrt(dof / rng.chisquare(dof, NUM_STRETCHES)) if dof else np.ones(NUM_STRETCHES)
+
+    def asking(share: float) -> Asking:
+        return Asking(task.target, camp.law, *(put(value, dtype) for value in (stretches, share, width)))
+
     num_steps = count_steps(task)
     schedule = Decay(RATE, 0.01, num_steps)
     state: Any = begin_fit(camp.transport)
+    keys = split(key, NUM_FITS)
+    # Compiled here, and not by all fits at the same time.
+    learn(state, asking(0.0), schedule, keys[0], jnp.int32(0))
     for done in range(0, num_steps, STRIDE):
-        share = 0.0 if done < num_steps // 2 else 0.5
-        asking = Asking(task.target, camp.law, *(put(value, dtype) for value in (stretches, share, width)))
-        state = fit(
-            from_reference, state, key, asking, schedule, jnp.int32(STRIDE), max_norm=jnp.float32(10), optimiser=NADAM
-        )
+        given = state, asking(0.0 if done < num_steps // 2 else 0.5), schedule
+        state = fit_side_by_side(partial(learn, *given, num_steps=jnp.int32(STRIDE)), keys)
         task.watch("learning from π itself", num_steps, done)
     logger.info("%d steps by path gradients, %d of them skipped", num_steps, state.num_skipped)
     return camp._replace(transport=state.transport)
+
+
+def learn(state: FitState, asking: Asking, schedule: Decay, key: Key, num_steps: Count) -> FitState:
+    """Steps by path gradients."""
+    return fit(from_reference, state, key, asking, schedule, num_steps, max_norm=jnp.float32(10), optimiser=NADAM)
 
 
 def count_steps(task: WarmupTask) -> int:

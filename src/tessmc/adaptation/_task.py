@@ -26,12 +26,14 @@ class WarmupResult(NamedTuple):
     Attributes:
         history: an entry for the first fit and one for every epoch.
         num_evaluations: of the density, by chains (`"warmup"`) and by fits (`"fit"`).
+        stride: transitions to make for a draw.
     """
 
     kernel: TransportEllipticalSlice
     chains: Chain
     history: History
     num_evaluations: dict[str, int]
+    stride: int = 1
 
 
 class WarmupTask(NamedTuple):

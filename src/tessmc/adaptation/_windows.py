@@ -36,6 +36,7 @@ from tessmc.adaptation._path import refine, start_anew
 from tessmc.adaptation._rescue import entry, resample
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.adaptation._wide import Scouts, Trip, wide, widened
+from tessmc.diagnostics import convergence
 from tessmc.engines import Draws
 from tessmc.kernels import AbstractLaw, StudentT
 from tessmc.transports import (
@@ -67,6 +68,9 @@ MANY = 20
 # Every so many gradient steps the map is looked at on draws that it was not trained on.
 STRIDE = 100
 NUM_STRIDES = 8
+# Draws of a chain from which to say how much one is worth.
+MIN_DRAWS = 16
+MAX_STRIDE = 4
 
 
 class Windows:
@@ -89,7 +93,9 @@ class Windows:
         """Alternate draws and fits until the budget is spent or nothing is left to gain."""
         left = budget
         while left > 0:
-            length = min(left, max(1, budget // (16 if self.rung == "affine" else 8)))
+            length = max(1, budget // (16 if self.rung == "affine" else 8))
+            # No window of a few draws at the end.
+            length = length if 2 * length <= left else left
             left -= length
             camp = self._draw(camp, length)
             with self.task.clock.time("fit"):
@@ -99,6 +105,13 @@ class Windows:
             if self._is_done():
                 break
         return camp.recalled()
+
+    def stride(self) -> int:
+        """Transitions to make for a draw, by the draws made under the map as it is, or nearly is."""
+        recent = self.draws if self.is_settled else self.draws[-1:]
+        if not recent or self.evaluations < 1.3:
+            return 1
+        return stride_for(np.concatenate([draws.position for draws in recent], axis=1))
 
     def _draw(self, camp: Camp, length: int) -> Camp:
         """Draws of a window, half of them from the wider law."""
@@ -228,7 +241,7 @@ class Windows:
         if not learned.is_better:
             return None
         # Draws of other windows were made where another map left the chains.
-        self.draws, self.is_settled = [] if is_lost else self.draws, True
+        self.draws, self.is_settled = [], True
         return learned.camp, learned.s
 
     def _shift_and_scale(self, camp: Camp, train: Buffer, held: Buffer) -> tuple[Camp, float, float]:
@@ -321,3 +334,15 @@ def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
     dim = references.shape[1]
     standard = Spread(np.zeros(dim), np.ones(dim), np.eye(dim))
     return StudentT(max(DOFS, key=lambda dof: np.mean(standard.log_density(references, dof))))
+
+
+def stride_for(positions: np.ndarray) -> int:
+    """Transitions after which a draw counts for a third of an independent one, at most four; axes (chain, draw, dim).
+
+    R-hat of n draws a chain is about 1 + 1/(2n) times the draws that make an independent one.
+    """
+    num_chains, num_draws, _ = positions.shape
+    if num_draws < MIN_DRAWS:
+        return 1
+    ess = convergence(positions).ess_bulk.min()
+    return int(np.clip(np.ceil(num_chains * num_draws / 3 / ess), 1, MAX_STRIDE)) if np.isfinite(ess) else 1

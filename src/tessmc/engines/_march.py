@@ -140,6 +140,21 @@ def collect(
     return march(kernel, chains, first + num_draws, describe, store), draws
 
 
+def every(draws: Draws, stride: int) -> Draws:
+    """Every so many draws one, with what was paid and met since the one before."""
+    num_chains, num_draws = draws.log_density.shape
+
+    def grouped(values: np.ndarray) -> np.ndarray:
+        return values.reshape(num_chains, num_draws // stride, stride, *values.shape[2:])
+
+    last = Draws(*(grouped(values)[:, :, -1] for values in draws))
+    return last._replace(
+        num_tries=grouped(draws.num_tries).sum(axis=2),
+        num_nan=grouped(draws.num_nan).sum(axis=2),
+        is_stuck=grouped(draws.is_stuck).all(axis=2),
+    )
+
+
 def settle(
     kernel: AbstractSliceKernel,
     chains: Chain,

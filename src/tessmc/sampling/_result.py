@@ -28,6 +28,7 @@ class Result:
         warmup_history: what was measured in each epoch of the warm-up.
         timings: seconds of `compile`, `warmup`, `fit`, `sampling`, and `total`.
         troubles: what forbids to trust the draws, a sentence each; usually none.
+        stride: transitions that were made for a draw; `num_evaluations` and `num_nan` count those of all.
         is_complete: all draws that were asked for are here.
     """
 
@@ -39,6 +40,7 @@ class Result:
     warmup_history: list[dict[str, Any]] = field(repr=False)
     timings: dict[str, float]
     troubles: list[str]
+    stride: int = 1
     is_complete: bool = True
 
     @property
@@ -106,8 +108,9 @@ class Result:
     def _footer(self) -> str:
         num_chains, num_draws = self.unconstrained.shape[:2]
         evaluations = self.stats["num_evaluations"].mean()
+        transitions = f" of {self.stride} transitions" if self.stride > 1 else ""
         return (
-            f"{num_chains} chains × {num_draws} draws, {evaluations:.2f} density evaluations a draw, "
+            f"{num_chains} chains × {num_draws} draws{transitions}, {evaluations:.2f} density evaluations a draw, "
             f"s = {self.stats['log_ratio'].std():.2f}, {self.timings['total']:.1f} s"
         )
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, PyTree
 from tessmc._clock import Clock
 from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation import AbstractWarmup, Warmup, WarmupResult, WarmupTask
-from tessmc.engines import Draws, collect, count_evaluations, rounding_noise
+from tessmc.engines import Draws, collect, count_evaluations, every, rounding_noise
 from tessmc.sampling._progress import progress_bar
 from tessmc.sampling._result import Result
 from tessmc.targets import AbstractTarget, Target
@@ -55,7 +55,8 @@ def sample(
         support: a NumPyro constraint, or a pytree of them matching `like`.
         num_chains: k, the chains that run side by side.
         num_warmup: h, transitions of each chain that are used to learn the map. With 0 the map is used as it is.
-        num_samples: N, draws of each chain.
+        num_samples: N, draws of each chain. Where the map leaves them slow to change, up to four transitions are made
+            for each (`Result.stride`).
         seed: an int from 0 to 2³² - 1, or a JAX key. The same seed gives the same draws.
         transport: the map to start from, a FlowJAX bijection of shape (dim,).
         warmup: how the map is learned: `Warmup.auto()`, the default, or `Warmup.paper(...)`, Algorithm 2 to the letter.
@@ -79,9 +80,10 @@ def sample(
         start = None if init is None else _unconstrain(target, values)
         warmed = warmup.run(WarmupTask(target, transport, start, key, num_chains, num_warmup, clock, bar.step))
         noise = rounding_noise(warmed.kernel, warmed.chains, target.describe)
-        watch = partial(bar.step, "sampling", num_samples)
+        num_transitions = num_samples * warmed.stride
+        watch = partial(bar.step, "sampling", num_transitions)
         with clock.time("sampling"):
-            chains, draws = collect(warmed.kernel, warmed.chains, num_samples, watch, target.describe)
+            chains, draws = collect(warmed.kernel, warmed.chains, num_transitions, watch, target.describe)
     num_evaluations = {
         **warmed.num_evaluations,
         "check": num_chains,
@@ -90,7 +92,7 @@ def sample(
     troubles = _troubles(draws, noise)
     _warn(draws, troubles)
     troubles += _light_tails(draws.log_ratio) + _unseen(warmed.history)
-    return _result(target, warmed, draws, num_evaluations, troubles, clock)
+    return _result(target, warmed, every(draws, warmed.stride), num_evaluations, troubles, clock)
 
 
 def _result(
@@ -116,6 +118,7 @@ def _result(
         warmup_history=warmed.history,
         timings=clock.seconds(),
         troubles=troubles,
+        stride=warmed.stride,
     )
 
 

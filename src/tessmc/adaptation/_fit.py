@@ -130,10 +130,11 @@ def fit_side_by_side(run: Callable[[Key], FitState], keys: Sequence[Key]) -> Fit
 
     A compiled loop keeps one core busy. Fits that meet every few steps do what one with the points of all would do.
     """
-    has_x64, device = jax.config.jax_enable_x64, jax.config.jax_default_device
+    # As this thread has them: what is set by a `with` does not hold in others.
+    has_x64 = jnp.result_type(float) == jnp.float64
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
 
     def alone(key: Key) -> FitState:
-        # What is set by a `with` holds in its own thread only.
         with jax.enable_x64(has_x64), jax.default_device(device):
             return jax.block_until_ready(run(key))
 

@@ -93,9 +93,7 @@ class Windows:
         """Alternate draws and fits until the budget is spent or nothing is left to gain."""
         left = budget
         while left > 0:
-            length = max(1, budget // (16 if self.rung == "affine" else 8))
-            # No window of a few draws at the end.
-            length = length if 2 * length <= left else left
+            length = min(left, max(1, budget // (16 if self.rung == "affine" else 8)))
             left -= length
             camp = self._draw(camp, length)
             with self.task.clock.time("fit"):
@@ -108,7 +106,7 @@ class Windows:
 
     def stride(self) -> int:
         """Transitions to make for a draw, by the draws made under the map as it is, or nearly is."""
-        recent = self.draws if self.is_settled else self.draws[-1:]
+        recent = self.draws if self.is_settled else self.draws[-2:]
         if not recent or self.evaluations < 1.3:
             return 1
         return stride_for(np.concatenate([draws.position for draws in recent], axis=1))

@@ -151,7 +151,7 @@ def every(draws: Draws, stride: int) -> Draws:
     return last._replace(
         num_tries=grouped(draws.num_tries).sum(axis=2),
         num_nan=grouped(draws.num_nan).sum(axis=2),
-        is_stuck=grouped(draws.is_stuck).all(axis=2),
+        is_stuck=grouped(draws.is_stuck).min(axis=2),
     )
 
 

@@ -44,6 +44,10 @@ docs: .venv/docs-ready ## build the documentation into site/, strictly
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	touch $@
 
+.venv/bench-ready: .venv/ready requirements-bench.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	touch $@
+
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links pyproject.toml
 
@@ -51,6 +55,7 @@ lock: setup ## pin the newest versions that fit pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(LOCK) --extra dev --output-file requirements.txt
 	$(LOCK) --extra docs --constraint requirements.txt --output-file requirements-docs.txt
+	$(LOCK) --extra bench --constraint requirements.txt --output-file requirements-bench.txt
 
 clean: ## remove what the other targets made
 	rm -rf .venv site demo

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 
-import jax.numpy as jnp
 import numpy as np
 
 import tessmc
@@ -26,32 +25,6 @@ from benchmarks.references import reference
 from tessmc import models
 
 SHAPE = {"num_chains": 128, "num_warmup": 400, "num_samples": 400}
-
-
-def gaussian():
-    """100 dimensions, condition number 1e4."""
-    rotation = np.linalg.qr(np.random.default_rng(3).normal(size=(100, 100)))[0]
-    precision = jnp.asarray((rotation / np.logspace(-2, 2, 100)) @ rotation.T, float)
-    return tessmc.Target(lambda x: -x @ precision @ x / 2, jnp.zeros(100))
-
-
-def student():
-    """10 dimensions, 3 degrees of freedom."""
-    return tessmc.Target(lambda x: -13 / 2 * jnp.log1p(jnp.sum(x**2) / 3), jnp.zeros(10))
-
-
-def ring():
-    """A ring of radius 5 and width 0.3."""
-    return tessmc.Target(lambda x: -(((jnp.sqrt(jnp.sum(x**2)) - 5) / 0.3) ** 2) / 2, jnp.zeros(2))
-
-
-def modes():
-    """Two modes ten standard deviations apart in each of 5 dimensions, with weights 0.3 and 0.7."""
-
-    def log_density(x):
-        return jnp.logaddexp(jnp.log(0.3) - jnp.sum((x - 5) ** 2) / 2, jnp.log(0.7) - jnp.sum((x + 5) ** 2) / 2)
-
-    return tessmc.Target(log_density, jnp.zeros(5))
 
 
 TARGETS = {
@@ -63,10 +36,10 @@ TARGETS = {
     "funnel_10": lambda: models.funnel(10),
     "funnel_100": lambda: models.funnel(100),
     "credit": models.sparse_logistic,
-    "gaussian_100": gaussian,
-    "student_10": student,
-    "ring": ring,
-    "modes": modes,
+    "gaussian_100": models.gaussian,
+    "student_10": models.student_t,
+    "ring": models.ring,
+    "modes": lambda: models.mixture(np.outer([5, -5], np.ones(5)), [0.3, 0.7]),
 }
 COLUMNS = ("stride", "evaluations", "s", "bulk", "tail", "r_hat", "mean_error", "sd_error", "total", "seconds")
 MAX_R_HAT, MAX_ERROR = 1.01, 0.1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tessmc.diagnostics import convergence, judge
+from tessmc.diagnostics import _convergence, convergence, judge, nested_r_hat, standard_errors
 
 RNG = np.random.default_rng(0)
 NAMES = ["a", "b"]
@@ -57,3 +57,47 @@ def test_a_note_alone_is_enough():
     found = verdict(RNG.normal(size=(16, 500, 2)), ["something is wrong"])
     assert not found.converged
     assert found.reasons == ["something is wrong"]
+
+
+# --- many short chains ---------------------------------------------------------------------------
+
+
+def by_definition(draws, num_superchains):
+    """Margossian et al. (2024), equations of the nested R-hat, term by term, without ranks."""
+    groups = draws.reshape(num_superchains, -1, draws.shape[1])
+    between = np.var([group.mean() for group in groups], ddof=1)
+    within = [
+        np.var([chain.mean() for chain in group], ddof=1) + np.mean([np.var(chain, ddof=1) for chain in group])
+        for group in groups
+    ]
+    return np.sqrt(1 + between / np.mean(within))
+
+
+def test_nested_r_hat_is_what_it_says():
+    draws = np.random.default_rng(1).normal(size=(12, 5, 1))
+    scores = _convergence._normal_scores(draws)
+    found = _convergence._nested(scores.reshape(3, 4, 5, 1))
+    assert np.isclose(found[0], by_definition(scores[..., 0], 3))
+
+
+def test_short_chains_that_mix_pass_only_together():
+    """Two draws a chain: R-hat needs four; superchains of 32 know their means well enough."""
+    draws = np.random.default_rng(2).normal(size=(128, 2, 3))
+    assert np.all(nested_r_hat(draws, 4) < 1.02)
+    draws[:32, :, 1] += 1
+    assert np.flatnonzero(nested_r_hat(draws, 4) > 1.05).tolist() == [1]
+    # A superchain that is wider, but not elsewhere.
+    draws[:32, :, 2] *= 3
+    assert np.flatnonzero(nested_r_hat(draws, 4) > 1.05).tolist() == [1, 2]
+
+
+def test_superchains_of_one_size_are_asked_for():
+    with pytest.raises(ValueError, match="10 chains cannot be divided into 4 superchains"):
+        nested_r_hat(np.ones((10, 5, 1)), 4)
+
+
+def test_standard_errors_of_independent_draws():
+    mean, sd = standard_errors(np.random.default_rng(3).normal(size=(50, 400, 2)))
+    size = 50 * 400
+    assert np.all(np.abs(mean * np.sqrt(size) - 1) < 0.1)
+    assert np.all(np.abs(sd * np.sqrt(2 * size) - 1) < 0.1)

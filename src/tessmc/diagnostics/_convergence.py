@@ -39,14 +39,65 @@ def import_arviz() -> ModuleType:
 
 def convergence(draws: Float[np.ndarray, "chain draw parameter"]) -> Convergence:
     """Rank-normalised split R-hat, bulk and tail ESS (Vehtari et al. 2021), by ArviZ."""
+    return Convergence(
+        _by_arviz("rhat", draws), _by_arviz("ess", draws, method="bulk"), _by_arviz("ess", draws, method="tail")
+    )
+
+
+def _by_arviz(statistic: str, draws: np.ndarray, **options: str) -> Float[np.ndarray, " parameter"]:
     import xarray
 
-    arviz = import_arviz()
     data = xarray.Dataset({"x": (("chain", "draw", "parameter"), draws.astype(float))})
-    # A parameter that never moves divides by its variance of zero; its NaN is judged below.
+    # A parameter that never moves divides by its variance of zero; its NaN is for the caller to judge.
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = arviz.rhat(data), arviz.ess(data, method="bulk"), arviz.ess(data, method="tail")
-    return Convergence(*(np.asarray(values["x"]) for values in found))
+        return np.asarray(getattr(import_arviz(), statistic)(data, **options)["x"])
+
+
+def standard_errors(draws: Float[np.ndarray, "chain draw parameter"]) -> tuple[np.ndarray, np.ndarray]:
+    """Monte Carlo standard errors of the mean and of the standard deviation of every parameter, by ArviZ."""
+    mean, sd = (_by_arviz("mcse", draws, method=method) for method in ("mean", "sd"))
+    return mean, sd
+
+
+def nested_r_hat(
+    draws: Float[np.ndarray, "chain draw parameter"], num_superchains: int
+) -> Float[np.ndarray, " parameter"]:
+    """R-hat of groups of chains, the superchains (Margossian et al. 2024), of ranks and of folded ranks.
+
+    R-hat of many short chains stays above 1 however well they mix, as each chain's mean has few draws. Chains that began
+    at the same point, or are counted as if they had, are one superchain here, and its mean has the draws of all.
+
+    Args:
+        draws: chains of one superchain stand in a row.
+        num_superchains: a divisor of the number of chains, at least 2.
+    """
+    num_chains, num_draws, _ = draws.shape
+    if num_superchains < 2 or num_chains % num_superchains:
+        raise ValueError(f"{num_chains} chains cannot be divided into {num_superchains} superchains of one size")
+    folded = np.abs(draws - np.median(draws, axis=(0, 1)))
+    groups = (num_superchains, num_chains // num_superchains, num_draws, -1)
+    return np.maximum(*(_nested(_normal_scores(each).reshape(groups)) for each in (draws, folded)))
+
+
+def _nested(draws: Float[np.ndarray, "superchain chain draw parameter"]) -> np.ndarray:
+    """√(1 + B/W): superchains' means against the spread within them, between chains and of draws."""
+    num_chains, num_draws = draws.shape[1:3]
+    of_chains = draws.mean(axis=2)
+    within = draws.var(axis=2, ddof=1 if num_draws > 1 else 0).mean(axis=1)
+    between_chains = of_chains.var(axis=1, ddof=1) if num_chains > 1 else 0
+    between = of_chains.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(1 + between / np.mean(within + between_chains, axis=0))
+
+
+def _normal_scores(draws: np.ndarray) -> np.ndarray:
+    """Normal quantiles of the ranks among all draws of a parameter (Vehtari et al. 2021)."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    size = draws.shape[0] * draws.shape[1]
+    ranks = rankdata(draws.reshape(size, -1), axis=0)
+    return ndtri((ranks - 3 / 8) / (size + 1 / 4)).reshape(draws.shape)
 
 
 def judge(names: list[str], found: Convergence, num_draws: int, notes: list[str]) -> Verdict:

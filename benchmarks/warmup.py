@@ -21,31 +21,16 @@ from queue import Queue
 import numpy as np
 
 import tessmc
-from benchmarks.references import reference
-from tessmc import models
+from tessmc.experiments import MODELS
 
 SHAPE = {"num_chains": 128, "num_warmup": 400, "num_samples": 400}
 
 
-TARGETS = {
-    "banana": models.banana,
-    "oxygen": models.oxygen,
-    "regimes": models.regime_switching,
-    "lynx_91": models.predator_prey,
-    "lynx_21": lambda: models.predator_prey("1900_1920"),
-    "funnel_10": lambda: models.funnel(10),
-    "funnel_100": lambda: models.funnel(100),
-    "credit": models.sparse_logistic,
-    "gaussian_100": models.gaussian,
-    "student_10": models.student_t,
-    "ring": models.ring,
-    "modes": lambda: models.mixture(np.outer([5, -5], np.ones(5)), [0.3, 0.7]),
-}
 COLUMNS = ("stride", "evaluations", "s", "bulk", "tail", "r_hat", "mean_error", "sd_error", "total", "seconds")
 MAX_R_HAT, MAX_ERROR = 1.01, 0.1
 FACES = ("free", "gradient")
 # These keep two cores busy; all others run two at a time.
-ALONE = {("credit", "gradient"), ("funnel_100", "gradient")}
+ALONE = {("sparse_logistic", "gradient"), ("funnel_100", "gradient")}
 # Target, face, seed.
 Job = tuple[str, str, int]
 # Where fourth moments are infinite, or nearly, the spread of draws says nothing: of a funnel only log_scale's does.
@@ -55,9 +40,9 @@ NUM_KNOWN = {"funnel_10": 1, "funnel_100": 1, "student_10": 0}
 def run(name: str, face: str, seed: int) -> dict:
     """One cold run, in this process."""
     warmup = tessmc.Warmup.auto(use_gradient=False if face == "free" else None)
-    target = TARGETS[name]()
+    target = MODELS[name].make()
     result = tessmc.sample(target, seed=seed, warmup=warmup, progress=False, **SHAPE)
-    mean, sd = reference(name, target)
+    mean, sd = MODELS[name].refer(target)
     evaluations, found = result.stats["num_evaluations"], result.convergence
     draws = result.unconstrained.astype(np.float64)
     return {
@@ -95,12 +80,12 @@ def row(name: str, face: str, found: list[dict]) -> str:
         sum(run["is_converged"] for run in found),
         sum(run["is_converged"] and not near for near, run in zip(is_near, found, strict=True)),
     )
-    return f"{name:<14}{face:<10}{cells}" + "".join(f"{count:>8}/{len(found)}" for count in counts)
+    return f"{name:<18}{face:<10}{cells}" + "".join(f"{count:>8}/{len(found)}" for count in counts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("targets", nargs="*", choices=[*TARGETS, []])
+    parser.add_argument("targets", nargs="*", choices=[*MODELS, []])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--face", choices=["free", "gradient"])
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
@@ -113,8 +98,8 @@ def main() -> None:
     heads = "".join(f"{column:>12}" for column in COLUMNS) + "".join(
         f"{word:>10}" for word in ("gate", "trusted", "wrong")
     )
-    print(f"{'target':<14}{'face':<10}{heads}", flush=True)
-    rows = [(name, face) for name in options.targets or TARGETS for face in ([options.face] if options.face else FACES)]
+    print(f"{'target':<18}{'face':<10}{heads}", flush=True)
+    rows = [(name, face) for name in options.targets or MODELS for face in ([options.face] if options.face else FACES)]
     seeds = range(options.seeds)
     few = [each for each in rows if each not in ALONE]
     found = two_at_a_time([(*each, seed) for each in few for seed in seeds])

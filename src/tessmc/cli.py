@@ -1,10 +1,12 @@
 """The command line: parse, call, print."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 if TYPE_CHECKING:
     from tessmc import Result, Target
@@ -34,6 +36,47 @@ def demo(
     maps = {"the exact map": tessmc.models.BananaMap(), "the learned map": result.transport}
     figure_one(banana, maps, result.unconstrained[:, -10:].reshape(-1, 2), path)
     console.print(f"Figure 1, with the exact map and with the one just learned: {path}")
+
+
+@app.command()
+def bench(
+    model: Annotated[str, typer.Argument(help="One of the models of tessmc.experiments.MODELS, such as oxygen.")],
+    peers: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
+    budget: Annotated[
+        str, typer.Option(help="paper: 128 chains x (400 + 100). gate: until it passes, or --limit.")
+    ] = "gate",
+    seeds: Annotated[int, typer.Option(help="Runs of every sampler; the table has their medians.", min=1)] = 3,
+    limit: Annotated[float, typer.Option(help="Seconds that every run may take.", min=1)] = 300.0,
+    out: Annotated[Path, typer.Option(help="The folder for the table (JSON, Markdown) and the picture.")] = Path(
+        "bench"
+    ),
+) -> None:
+    """Compare TESS with its peers on a model: every run is a cold process, every speed stands behind the gate."""
+    from tessmc import experiments
+
+    names = (
+        list(experiments.SAMPLERS)
+        if peers == "all"
+        else ["tess", *(name for name in peers.split(",") if name != "tess")]
+    )
+    _check_choice("MODEL", [model], experiments.MODELS)
+    _check_choice("--peers", names, experiments.SAMPLERS)
+    _check_choice("--budget", [budget], experiments.BUDGETS)
+    with console.status("starting") as status:
+        rows = list(experiments.compare(model, names, budget, seeds, limit, status.update))
+    paths = experiments.save(rows, f"{model}-{budget}", out)
+    head, *lines = experiments.table(rows)
+    shown = Table(*head, caption=experiments.FOOTNOTE, caption_justify="left")
+    for line in lines:
+        shown.add_row(*line)
+    console.print(shown)
+    console.print("Saved:", *map(str, paths))
+
+
+def _check_choice(what: str, found: list[str], known: Iterable[str]) -> None:
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        raise typer.BadParameter(f"{what} should be of {', '.join(known)}, but is {', '.join(unknown)}")
 
 
 def _show(title: str, target: "Target", seed: int) -> "Result":

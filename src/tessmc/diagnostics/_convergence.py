@@ -64,8 +64,8 @@ def nested_r_hat(
 ) -> Float[np.ndarray, " parameter"]:
     """R-hat of groups of chains, the superchains (Margossian et al. 2024), of ranks and of folded ranks.
 
-    R-hat of many short chains stays above 1 however well they mix, as each chain's mean has few draws. Chains that began
-    at the same point, or are counted as if they had, are one superchain here, and its mean has the draws of all.
+    R-hat of many short chains stays above 1 however well they mix, as each chain's mean has few draws. Chains that
+    began at the same point, or are counted as if they had, are one superchain here, and its mean has the draws of all.
 
     Args:
         draws: chains of one superchain stand in a row.

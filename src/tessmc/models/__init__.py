@@ -4,7 +4,7 @@ from tessmc.models._banana import BananaMap, banana
 from tessmc.models._credit import sparse_logistic
 from tessmc.models._funnel import funnel
 from tessmc.models._lynx import predator_prey
-from tessmc.models._oxygen import oxygen, oxygen_flat
+from tessmc.models._oxygen import oxygen, oxygen_data, oxygen_flat
 from tessmc.models._stock import regime_switching
 from tessmc.models._textbook import gaussian, mixture, ring, student_t
 
@@ -15,6 +15,7 @@ __all__ = [
     "gaussian",
     "mixture",
     "oxygen",
+    "oxygen_data",
     "oxygen_flat",
     "predator_prey",
     "regime_switching",

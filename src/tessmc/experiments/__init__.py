@@ -1,0 +1,25 @@
+"""The paper's experiments beside every peer: needs `pip install "tessmc[bench]"`."""
+
+from tessmc.experiments._measure import BUDGETS, judge_draws, measure
+from tessmc.experiments._peers import SAMPLERS
+from tessmc.experiments._protocol import Batch, Sampler, Task
+from tessmc.experiments._references import MODELS, Model, Reference
+from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, save, table
+
+__all__ = [
+    "BUDGETS",
+    "FOOTNOTE",
+    "MODELS",
+    "SAMPLERS",
+    "Batch",
+    "Model",
+    "Reference",
+    "Sampler",
+    "Task",
+    "as_markdown",
+    "compare",
+    "judge_draws",
+    "measure",
+    "save",
+    "table",
+]

@@ -1,0 +1,108 @@
+"""One cold run of one sampler on one model, and all that is to be said of it."""
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from tessmc.diagnostics import convergence, paper_metric, stein_discrepancy
+from tessmc.experiments._peers import SAMPLERS
+from tessmc.experiments._protocol import Task
+from tessmc.experiments._references import MODELS, Reference
+from tessmc.targets import AbstractTarget
+
+MAX_R_HAT, MAX_ERROR = 1.01, 0.1
+# Pairs of more draws than this would take minutes.
+MAX_STEIN = 12_800
+BUDGETS = ("paper", "gate")
+# What a process may take beyond its limit before it counts as hanging.
+GRACE = 120.0
+
+Row = dict[str, Any]
+
+
+def measure(model: str, sampler: str, seed: int, budget: str, limit: float) -> Row:
+    """The row of a run in a new process; one that crashes or hangs is a row, too."""
+    job = (model, sampler, str(seed), budget, str(limit), repr(time.time()))
+    command = [sys.executable, "-W", "ignore", "-m", "tessmc.experiments", *job]
+    named = {"model": model, "sampler": sampler, "seed": seed, "budget": budget}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit + GRACE)
+    except subprocess.TimeoutExpired:
+        return {**named, "status": f"no answer within {limit + GRACE:.0f} s"}
+    if done.returncode:
+        return {**named, "status": "crashed: " + (done.stderr.strip().splitlines() or ["without a word"])[-1][:200]}
+    return {**named, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def run(model: str, sampler: str, seed: int, budget: str, limit: float, began: float) -> Row:
+    """Draw until the budget is spent, and judge the draws; what judging takes is not counted."""
+    target = MODELS[model].make()
+    reference = MODELS[model].refer(target)
+    batches = SAMPLERS[sampler](Task(target, jr.key(seed)))
+    draws, paid, judging = [], np.zeros(2, int), 0.0
+    for count, batch in enumerate(batches, 1):
+        draws.append(batch.draws)
+        paid += (batch.num_evaluations, batch.num_gradients)
+        elapsed = time.time() - began
+        seconds = elapsed - judging
+        is_last = budget == "paper" or seconds > limit or elapsed > 2 * limit
+        # Looking after 1, 2, 4, ... batches costs no more than the last look twice.
+        if not is_last and count & (count - 1):
+            continue
+        found = judge_draws(np.concatenate(draws, axis=1), reference)
+        judging = time.time() - began - seconds
+        if is_last or found["passes"]:
+            break
+    row = {**found, "seconds": seconds, "num_evaluations": int(paid[0]), "num_gradients": int(paid[1])}
+    row |= gated(row)
+    row |= paper_columns(target, np.concatenate(draws, axis=1), seconds)
+    return {**row, "status": "passes" if found["passes"] else "does not pass"}
+
+
+def judge_draws(draws: np.ndarray, reference: Reference) -> Row:
+    """R-hat, effective draws, errors against the reference, and whether the gate is passed."""
+    found = convergence(draws)
+    draws = draws.astype(np.float64)
+    # Of a coordinate that never moves R-hat is not a number.
+    moves = np.isfinite(found.r_hat)
+    errors = np.abs(draws.mean(axis=(0, 1)) - reference.mean) / reference.sd
+    row = {
+        "num_chains": draws.shape[0],
+        "num_draws": draws.shape[1],
+        "r_hat": float(np.where(moves, found.r_hat, np.inf).max()),
+        "ess_bulk": float(np.where(moves, found.ess_bulk, 0).min()),
+        "ess_tail": float(np.where(moves, found.ess_tail, 0).min()),
+        "mean_error": float(np.nan_to_num(errors, nan=np.inf).max()),
+        "sd_error": float(np.abs(draws.std(axis=(0, 1)) / reference.sd - 1).max()),
+    }
+    return {**row, "passes": row["r_hat"] < MAX_R_HAT and row["mean_error"] < MAX_ERROR}
+
+
+def gated(row: Row) -> Row:
+    """Effective draws a cold second and an evaluation: nothing where the gate is not passed."""
+    ess = row["ess_bulk"] if row["passes"] else 0.0
+    return {
+        "ess_per_second": ess / row["seconds"],
+        "ess_per_evaluation": ess / (row["num_evaluations"] + row["num_gradients"]),
+    }
+
+
+def paper_columns(target: AbstractTarget, draws: np.ndarray, seconds: float) -> Row:
+    """The columns of the paper's tables; see `PaperMetric` for what they hide."""
+    found = paper_metric(draws)
+    flat = draws.reshape(-1, draws.shape[2])
+    flat = flat[np.linspace(0, len(flat) - 1, min(len(flat), MAX_STEIN)).astype(int)].astype(target.dtype)
+    scores = jax.jit(lambda points: jax.lax.map(jax.grad(target.log_density), points, batch_size=256))(flat)
+    stein = stein_discrepancy(flat, np.asarray(scores))
+    return {
+        **found._asdict(),
+        "paper_ess_per_second": found.ess / seconds,
+        "stein_u": stein.u,
+        "stein_v": stein.v,
+    }

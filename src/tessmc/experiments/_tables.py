@@ -1,0 +1,116 @@
+"""Medians over seeds, one row a sampler, for the terminal, for Markdown and as a picture."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tessmc.experiments._measure import Row, measure
+
+# (head, key, format); the paper's own metric first, then what counts.
+COLUMNS = (
+    ("τ_max*", "tau_max", "{:.3g}"),
+    ("σ_τ*", "sigma_tau", "{:.3g}"),
+    ("ESS*", "ess", "{:.0f}"),
+    ("ESS/s*", "paper_ess_per_second", "{:.1f}"),
+    ("Stein U*", "stein_u", "{:.3g}"),
+    ("Stein V*", "stein_v", "{:.3g}"),
+    ("R-hat", "r_hat", "{:.3f}"),
+    ("bulk ESS", "ess_bulk", "{:.0f}"),
+    ("tail ESS", "ess_tail", "{:.0f}"),
+    ("mean error", "mean_error", "{:.3f}"),
+    ("evaluations", "num_evaluations", "{:.3g}"),
+    ("gradients", "num_gradients", "{:.3g}"),
+    ("cold s", "seconds", "{:.1f}"),
+    ("gated ESS/s", "ess_per_second", "{:.3g}"),
+    ("gated ESS/eval", "ess_per_evaluation", "{:.3g}"),
+)
+FOOTNOTE = (
+    "* the paper's metric, which cannot tell mixing from standing still. Gated: zero unless R-hat < 1.01 and all means "
+    "are within 0.1 sd of the reference."
+)
+
+
+def compare(
+    model: str,
+    samplers: Sequence[str],
+    budget: str,
+    num_seeds: int,
+    limit: float,
+    watch: Callable[[str], None] = lambda _: None,
+) -> Iterator[Row]:
+    """Rows of all runs: samplers take turns, so that a noisy moment hits all alike."""
+    for seed in range(num_seeds):
+        for sampler in samplers:
+            watch(f"{model}: {sampler}, seed {seed + 1} of {num_seeds}, at most {limit:.0f} s")
+            yield measure(model, sampler, seed, budget, limit)
+
+
+def table(rows: Sequence[Row]) -> list[list[str]]:
+    """A head, then a line a sampler: medians over seeds that ended, how many passed, and how TESS compares."""
+    samplers = list(dict.fromkeys(row["sampler"] for row in rows))
+    speeds = {name: _median([row for row in rows if row["sampler"] == name], "ess_per_second") for name in samplers}
+    lines = [["sampler", *(head for head, *_ in COLUMNS), "gate", "ours over theirs"]]
+    for name in samplers:
+        mine = [row for row in rows if row["sampler"] == name]
+        ended = [row for row in mine if "seconds" in row]
+        if not ended:
+            lines.append([name, *len(COLUMNS) * ["–"], mine[0]["status"], "–"])
+            continue
+        cells = [form.format(_median(ended, key)) for _, key, form in COLUMNS]
+        passed = sum(row["passes"] for row in ended)
+        lines.append([name, *cells, f"{passed}/{len(mine)}", ratio(speeds, name)])
+    return lines
+
+
+def ratio(speeds: dict[str, float], name: str) -> str:
+    """How many times as fast TESS is behind the gate; of its own row, compared with the best peer."""
+    ours, peers = speeds.get("tess", 0.0), [speed for peer, speed in speeds.items() if peer != "tess"]
+    theirs = speeds[name] if name != "tess" else max(peers, default=0.0)
+    if not ours and not theirs:
+        return "–"
+    return f"{ours / theirs:.3g}" if theirs else "∞"
+
+
+def _median(rows: Sequence[Row], key: str) -> float:
+    # A run that crashed or hung has drawn nothing in its time.
+    return float(np.median([row.get(key, 0.0) for row in rows]))
+
+
+def as_markdown(lines: Sequence[Sequence[str]]) -> str:
+    """The table, with its footnote."""
+    head, *body = ("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join([head, "|" + len(lines[0]) * " --- |", *body, "", FOOTNOTE, ""])
+
+
+def save(rows: Sequence[Row], title: str, folder: Path) -> list[Path]:
+    """Rows as JSON, the table as Markdown, gated speeds as a picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{title}.{ending}" for ending in ("json", "md", "png")]
+    paths[0].write_text(json.dumps(list(rows), indent=1) + "\n")
+    paths[1].write_text(f"# {title}\n\n{as_markdown(table(rows))}")
+    draw_speeds(rows, title, paths[2])
+    return paths
+
+
+def draw_speeds(rows: Sequence[Row], title: str, path: Path) -> None:
+    """Bars of gated ESS a second, on a log scale; samplers that never pass have none."""
+    from matplotlib.figure import Figure
+
+    samplers = list(dict.fromkeys(row["sampler"] for row in rows))
+    speeds = [_median([row for row in rows if row["sampler"] == name], "ess_per_second") for name in samplers]
+    order = np.argsort(speeds)
+    figure = Figure(figsize=(7, 1 + 0.4 * len(samplers)), layout="constrained")
+    axes = figure.subplots()
+    axes.barh([samplers[i] for i in order], [speeds[i] for i in order], color="#4477aa")
+    least = min([speed for speed in speeds if speed > 0], default=1.0)
+    axes.set_xscale("log")
+    axes.set_xlim(least / 10, max([*speeds, least]) * 3)
+    for place, i in enumerate(order):
+        text = f" {speeds[i]:.3g}" if speeds[i] else " does not pass"
+        axes.text(max(speeds[i], least / 10), place, text, va="center")
+    axes.set_xlabel("effective draws a cold second, behind the gate")
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)

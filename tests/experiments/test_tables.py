@@ -1,0 +1,158 @@
+"""What is said of a run, and the tables made of many."""
+
+import json
+import subprocess
+import time
+
+import jax
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tessmc.cli import app
+from tessmc.experiments import (
+    MODELS,
+    SAMPLERS,
+    Batch,
+    _measure,
+    _tables,
+    as_markdown,
+    judge_draws,
+    measure,
+    save,
+    table,
+)
+
+
+def sampler(sd=1.0, num_chains=16):
+    """Draws of the banana of Figure 1 that are exact, or wrong by a factor."""
+
+    def batches(task):
+        rng = np.random.default_rng(0)
+        while True:
+            time.sleep(0.02)
+            u = sd * rng.normal(size=(num_chains, task.num_draws, 2))
+            x = np.stack([8**0.5 * u[..., 0], u[..., 1] + 2 * u[..., 0] ** 2], axis=2)
+            yield Batch(x.astype(np.float32), 10, 1)
+
+    return batches
+
+
+@pytest.fixture
+def peers(monkeypatch):
+    monkeypatch.setitem(SAMPLERS, "exact", sampler())
+    monkeypatch.setitem(SAMPLERS, "wrong", sampler(sd=1.5))
+
+
+@pytest.mark.usefixtures("peers")
+def test_exact_draws_pass_the_gate_and_others_do_not():
+    right = _measure.run("banana", "exact", 0, "gate", 60.0, time.time())
+    assert right["status"] == "passes"
+    assert right["num_draws"] in (100, 200, 400)
+    assert (right["num_evaluations"], right["num_gradients"]) == (right["num_draws"] // 10, right["num_draws"] // 100)
+    assert right["ess_per_second"] == right["ess_bulk"] / right["seconds"]
+    assert right["ess_per_evaluation"] == right["ess_bulk"] / (right["num_draws"] * 0.11)
+    wrong = _measure.run("banana", "wrong", 0, "gate", 1.0, time.time())
+    assert wrong["status"] == "does not pass"
+    assert wrong["seconds"] > 1
+    assert wrong["mean_error"] > 0.1 > 1.01 - wrong["r_hat"]
+    assert wrong["ess_per_second"] == wrong["ess_per_evaluation"] == 0
+    assert wrong["stein_v"] > 10 * right["stein_v"]
+
+
+@pytest.mark.usefixtures("peers")
+def test_the_papers_budget_is_one_batch():
+    row = _measure.run("banana", "wrong", 0, "paper", 0.0, time.time())
+    assert (row["num_chains"], row["num_draws"]) == (16, 100)
+    assert row["ess"] > 16 * 100
+    json.dumps(row)
+
+
+def test_a_peer_that_crashes_or_hangs_is_a_row(monkeypatch):
+    row = measure("banana", "no such sampler", 3, "paper", 10.0)
+    assert row["seed"] == 3
+    assert row["status"] == "crashed: KeyError: 'no such sampler'"
+
+    def hang(*_, timeout, **__):
+        raise subprocess.TimeoutExpired("python", timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    assert measure("banana", "tess", 0, "paper", 10.0)["status"] == "no answer within 130 s"
+
+
+def test_draws_that_stand_still_are_judged():
+    reference = MODELS["banana"].refer(MODELS["banana"].make())
+    row = judge_draws(np.ones((4, 50, 2)), reference)
+    assert not row["passes"]
+    assert row["r_hat"] == np.inf
+    assert row["ess_bulk"] == 0
+
+
+def rows():
+    made = {key: 1.0 for _, key, _ in _tables.COLUMNS}
+    speeds = {"tess": [10.0, 30.0, 20.0], "quick": [2.0, 2.0, 0.0], "slow": [0.0, 0.0, 1.0]}
+    found = [
+        {**made, "sampler": name, "ess_per_second": speed, "passes": speed > 0}
+        for seed in range(3)
+        for name, speed in ((name, values[seed]) for name, values in speeds.items())
+    ]
+    return [*found, {"sampler": "broken", "status": "crashed: ValueError"}]
+
+
+def test_a_table_has_medians_and_ratios():
+    head, *lines = table(rows())
+    place = head.index("gated ESS/s")
+    assert [line[0] for line in lines] == ["tess", "quick", "slow", "broken"]
+    assert [line[place] for line in lines] == ["20", "2", "0", "–"]
+    assert [line[-2] for line in lines] == ["3/3", "2/3", "1/3", "crashed: ValueError"]
+    assert [line[-1] for line in lines] == ["10", "10", "∞", "–"]
+    assert {len(line) for line in lines} == {len(head)}
+    assert as_markdown([head, *lines]).count("\n| ") == 1 + len(lines)
+
+
+def test_a_comparison_is_saved(tmp_path):
+    paths = save(rows(), "banana-gate", tmp_path / "new")
+    assert [path.name for path in paths] == ["banana-gate.json", "banana-gate.md", "banana-gate.png"]
+    assert json.loads(paths[0].read_text()) == rows()
+    assert "| quick |" in paths[1].read_text()
+    assert paths[2].read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_prints_the_table(tmp_path, monkeypatch):
+    asked = []
+
+    def answer(model, sampler, seed, budget, limit):
+        asked.append((model, sampler, seed, budget, limit))
+        return rows()[0 if sampler == "tess" else 1] | {"sampler": sampler}
+
+    monkeypatch.setattr(_tables, "measure", answer)
+    command = ["bench", "oxygen", "--peers", "nuts,chees", "--budget", "paper", "--seeds", "2", "--out", str(tmp_path)]
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(app, command, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert [job[1:3] for job in asked] == [(name, seed) for seed in (0, 1) for name in ("tess", "nuts", "chees")]
+    assert "chees" in done.output
+    assert (tmp_path / "oxygen-paper.json").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["bench", "oxigen"], ["bench", "oxygen", "--peers", "nats"], ["bench", "oxygen", "--budget", "all"]]
+)
+def test_what_is_not_known_is_named(command):
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert "should be of" in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "name", ["oxygen", "funnel_10", "gaussian_100", "student_10", "ring", "two_modes", "predator_prey_21"]
+)
+def test_a_reference_is_that_of_its_model(name):
+    """Scores at the mean of a reference, in its standard deviations, are not those of a point far out."""
+    model = MODELS[name]
+    target = model.make()
+    mean, sd = model.refer(target)
+    assert mean.shape == sd.shape == (target.dim,)
+    assert np.all(sd > 0)
+    density = jax.jit(target.log_density)
+    shifted = [density((mean + far * sd).astype(np.float32)) for far in (0.0, 8.0)]
+    assert name in ("ring", "two_modes") or shifted[0] > shifted[1]

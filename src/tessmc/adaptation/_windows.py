@@ -337,10 +337,11 @@ def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
 def stride_for(positions: np.ndarray) -> int:
     """Transitions after which a draw counts for a third of an independent one, at most four; axes (chain, draw, dim).
 
-    R-hat of n draws a chain is about 1 + 1/(2n) times the draws that make an independent one.
+    R-hat of n draws a chain is about 1 + 1/(2n) times the draws that make an independent one. Chains that would need a
+    dozen are not helped by four, and make one.
     """
     num_chains, num_draws, _ = positions.shape
     if num_draws < MIN_DRAWS:
         return 1
-    ess = convergence(positions).ess_bulk.min()
-    return int(np.clip(np.ceil(num_chains * num_draws / 3 / ess), 1, MAX_STRIDE)) if np.isfinite(ess) else 1
+    needed = np.ceil(num_chains * num_draws / 3 / convergence(positions).ess_bulk.min())
+    return int(max(1, min(needed, MAX_STRIDE))) if needed <= 3 * MAX_STRIDE else 1

@@ -137,7 +137,7 @@ def test_chains_under_another_map_stay_where_they_are():
 
 @pytest.mark.parametrize(("memory", "stride"), [(0.0, 1), (0.4, 1), (0.65, 2), (0.9, MAX_STRIDE), (0.99, 1)])
 def test_slow_chains_make_several_transitions_for_a_draw(memory, stride):
-    """Of an autoregression a draw is worth (1 - memory)/(1 + memory) of an independent one: 1, 0.43, 0.21, 0.05, 0.005."""
+    """Of an autoregression a draw is worth (1 - memory)/(1 + memory) independent ones: 1, 0.43, 0.21, 0.05, 0.005."""
     noise = np.random.default_rng(0).normal(size=(64, 120, 2))
     draws = noise.copy()
     for step in range(1, 120):

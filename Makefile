@@ -28,7 +28,7 @@ lint: setup ## formatting, lint rules and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-verify: setup ## long statistical suites: invariance, then mutants
+verify: setup .venv/bench-ready ## long statistical suites: invariance and peers, then mutants
 	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
 	$(BIN)/python -m verify.mutants
 

@@ -1,5 +1,7 @@
 """Maps, densities and z-scores that several tests share."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,9 @@ from flowjax.bijections import AbstractBijection, Affine, Identity, TriangularAf
 
 from tessmc._arrays import put
 from tessmc.adaptation._fit import trainable
+from tessmc.experiments import SAMPLERS, Task
 from tessmc.models import BananaMap
+from tessmc.targets import Target
 from tessmc.transports import FixedAffine, Tails, ladder_map, paper_coupling
 
 
@@ -89,3 +93,22 @@ def z_score(values, expected) -> float:
     """How many standard errors the mean of independent values lies from what it should be."""
     values = jnp.asarray(values, float)
     return float((jnp.mean(values) - expected) / (jnp.std(values) / jnp.sqrt(values.size)))
+
+
+def check_peer(name):
+    """Two batches of a peer on a Gaussian: its moments, and what was paid."""
+    mean, sd = np.array([1.0, -2.0, 0.5]), np.array([1.0, 0.5, 2.0])
+    target = Target(lambda x: -jnp.sum(((x - mean) / sd) ** 2) / 2, jnp.zeros(3))
+    task = Task(target, jr.key(0), num_chains=32, num_warmup=100, num_draws=100)
+    # Peers promote ranks, as they may.
+    with jax.numpy_rank_promotion("allow"):
+        first, second = itertools.islice(SAMPLERS[name](task), 2)
+    assert min(first.draws.shape[1], second.draws.shape[1]) >= 100
+    draws = np.concatenate([first.draws, second.draws], axis=1).astype(float)
+    # Walkers of 100 steps are far from independent: the bounds are loose for all.
+    assert np.all(np.abs(draws.mean(axis=(0, 1)) - mean) < 0.2 * sd)
+    assert np.all(np.abs(draws.std(axis=(0, 1)) / sd - 1) < 0.15)
+    # Nobody draws without asking, and the first batch pays for the warm-up.
+    paid = [batch.num_evaluations + batch.num_gradients for batch in (first, second)]
+    assert paid[1] >= second.draws[..., 0].size
+    assert paid[0] / first.draws[..., 0].size > paid[1] / second.draws[..., 0].size

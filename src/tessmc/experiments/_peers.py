@@ -1,6 +1,9 @@
 """The samplers that are compared, each as its authors recommend; all move the same unconstrained vector."""
 
-from collections.abc import Callable, Iterator
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -137,6 +140,74 @@ def meads(task: Task) -> Iterator[Batch]:
     )
 
 
+def mclmc(task: Task, num_tuning: int = 5000, num_steps: int = 10) -> Iterator[Batch]:
+    """Microcanonical Langevin dynamics without correction (Robnik et al. 2023), a draw every ten steps.
+
+    Length and step size are tuned on one chain, as BlackJAX does; all then burn in.
+    """
+    import blackjax
+    from blackjax.mcmc import mclmc as microcanonical
+
+    log_density, keys = task.target.log_density, split(task.key, 4)
+    states = _states(task, lambda position, key: microcanonical.init(position, log_density, key), keys[0])
+    kernel = microcanonical.build_kernel()
+    _, tuned, num_tuned = blackjax.mclmc_find_L_and_step_size(
+        kernel, num_tuning, jax.tree.map(lambda leaf: leaf[0], states), keys[1], log_density
+    )
+
+    def step(key: Key, state: Any) -> tuple[Any, Array]:
+        def once(count: Array, state: Any) -> Any:
+            each = jr.fold_in(key, count)
+            return kernel(each, state, log_density, tuned.inverse_mass_matrix, tuned.L, tuned.step_size)[0]
+
+        # Two gradients a step of McLachlan's integrator.
+        return jax.lax.fori_loop(0, num_steps, once, state), jnp.int32(2 * num_steps)
+
+    yield from _burnt_in(task, step, states, keys[2:], 2 * int(num_tuned))
+
+
+def mams(task: Task, num_tuning: int = 5000) -> Iterator[Batch]:
+    """The same dynamics with a Metropolis correction (Robnik et al. 2025), tuned to accept 0.9 of the proposals."""
+    import blackjax
+    from blackjax.mcmc import adjusted_mclmc_dynamic as adjusted
+
+    log_density, keys = task.target.log_density, split(task.key, 4)
+    states = _states(task, lambda position, key: adjusted.init(position, log_density, key), keys[0])
+    kernel = adjusted.build_kernel(integration_steps_fn=adjusted.make_random_trajectory_length_fn(True))
+    _, tuned, num_tuned = blackjax.adjusted_mclmc_find_L_and_step_size(
+        kernel, log_density, num_tuning, jax.tree.map(lambda leaf: leaf[0], states), keys[1], 0.9
+    )
+
+    def step(key: Key, state: Any) -> tuple[Any, Array]:
+        state, info = kernel(
+            key,
+            state,
+            log_density,
+            step_size=tuned.step_size,
+            inverse_mass_matrix=tuned.inverse_mass_matrix,
+            integration_steps_params=(tuned.L / tuned.step_size,),
+        )
+        return state, 2 * info.num_integration_steps
+
+    yield from _burnt_in(task, step, states, keys[2:], 2 * int(num_tuned))
+
+
+def _states(task: Task, init: Callable[[Point, Key], Any], key: Key) -> Any:
+    return jax.jit(jax.vmap(init))(task.starts(task.num_chains), jr.split(key, task.num_chains))
+
+
+def _burnt_in(task: Task, step: Step, states: Any, keys: Sequence[Key], num_gradients: int) -> Iterator[Batch]:
+    """Batches after a warm-up in which nothing is learned any more."""
+
+    def move(states: Any, key: Key) -> tuple[Any, Array]:
+        states, paid = jax.vmap(step)(jr.split(key, task.num_chains), states)
+        return states, paid.sum()
+
+    run = jax.jit(lambda states: jax.lax.scan(move, states, jr.split(keys[0], task.num_warmup)))
+    states, paid = run(states)
+    yield from draw_on(task, step, states, keys[1], num_gradients + int(np.asarray(paid, np.int64).sum()))
+
+
 def _counting(step: Callable[[Key, Any], tuple[Any, Any]]) -> Step:
     def counted(key: Key, state: Any) -> tuple[Any, Array]:
         state, info = step(key, state)
@@ -189,30 +260,109 @@ def numpyro(task: Task) -> Iterator[Batch]:
 # --- without gradients ---------------------------------------------------------------------------
 
 
+def nutpie(task: Task) -> Iterator[Batch]:
+    """Nutpie's NUTS: four chains on all cores, a mass matrix from draws and gradients."""
+    import nutpie as package
+    from nutpie.compiled_pyfunc import from_pyfunc
+
+    dim, dtype, num_calls = task.target.dim, task.target.dtype, itertools.count()
+    density = jax.jit(jax.value_and_grad(task.target.log_density))
+    jax.block_until_ready(density(task.starts(1)[0]))
+
+    def log_density(position: np.ndarray) -> tuple[float, np.ndarray]:
+        next(num_calls)
+        value, slope = density(position.astype(dtype))
+        return float(value), np.asarray(slope, np.float64)
+
+    starts = iter(np.asarray(task.starts(NUM_CHAINS), np.float64))
+    model = from_pyfunc(
+        dim,
+        lambda: log_density,
+        lambda *_: lambda position: {"x": position},
+        [np.dtype("float64")],
+        [(dim,)],
+        ["x"],
+        make_initial_point_fn=lambda _: next(starts),
+    )
+    # It goes on behind our back; what it has so far is asked for.
+    sampler = package.sample(
+        model,
+        draws=10**6,
+        chains=NUM_CHAINS,
+        cores=NUM_CHAINS,
+        seed=int(np.asarray(jr.key_data(task.key))[-1]),
+        blocking=False,
+        progress_bar=False,
+        save_warmup=False,
+    )
+    done, paid = 0, 0
+    try:
+        while True:
+            time.sleep(0.2)
+            with warnings.catch_warnings():
+                # ArviZ, of a trace that is still empty.
+                warnings.simplefilter("ignore", UserWarning)
+                found = sampler.inspect().posterior["x"].to_numpy()
+            # Chains that have not come as far are filled up with NaN.
+            ready = int(np.isfinite(found[..., 0]).sum(axis=1).min(initial=found.shape[1]))
+            if ready < done + task.num_draws:
+                continue
+            before, paid = paid, next(num_calls)
+            yield Batch(found[:, done:ready], 0, paid - before)
+            done = ready
+    finally:
+        sampler.cancel()
+
+
 def emcee(task: Task) -> Iterator[Batch]:
     """Stretch moves of an ensemble (Foreman-Mackey et al. 2013), all walkers' densities in one call."""
     from emcee import EnsembleSampler
 
     num_walkers = max(task.num_chains, 2 * task.target.dim + 2)
-    ensemble = EnsembleSampler(num_walkers, task.target.dim, _in_batches(task.target), vectorize=True)
+    density, paid = CountedDensity(task.target), 0
+    ensemble = EnsembleSampler(num_walkers, task.target.dim, density, vectorize=True)
     ensemble.random_state = np.random.RandomState(np.asarray(jr.key_data(task.key))[-1]).get_state()
     state = ensemble.run_mcmc(np.asarray(task.starts(num_walkers), float), task.num_warmup)
-    num_evaluations = num_walkers * (1 + task.num_warmup)
     while True:
         ensemble.reset()
         state = ensemble.run_mcmc(state, task.num_draws)
-        yield Batch(ensemble.get_chain().swapaxes(0, 1), num_evaluations + num_walkers * task.num_draws, 0)
-        num_evaluations = 0
+        before, paid = paid, density.num_evaluations
+        yield Batch(ensemble.get_chain().swapaxes(0, 1), paid - before, 0)
 
 
-def _in_batches(target: AbstractTarget) -> Callable[[np.ndarray], np.ndarray]:
-    """The log density of many points at once; NaN is impossible."""
-    density = jax.jit(jax.vmap(target.log_density))
+def zeus(task: Task) -> Iterator[Batch]:
+    """Slice sampling along differences of an ensemble (Karamanis, Beutler and Peacock 2021)."""
+    from zeus import EnsembleSampler
 
-    def log_density(points: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(np.asarray(density(points.astype(target.dtype)), float), nan=-np.inf, neginf=-np.inf)
+    num_walkers = max(task.num_chains, 2 * task.target.dim + 2)
+    # It draws from NumPy's own stream.
+    np.random.seed(np.asarray(jr.key_data(task.key))[-1])  # noqa: NPY002
+    density, paid = CountedDensity(task.target), 0
+    ensemble = EnsembleSampler(
+        num_walkers, task.target.dim, density, vectorize=True, verbose=False, check_walkers=False
+    )
+    ensemble.run_mcmc(np.asarray(task.starts(num_walkers), float), task.num_warmup, progress=False)
+    while True:
+        ensemble.run_mcmc(None, task.num_draws, progress=False)
+        before, paid = paid, density.num_evaluations
+        yield Batch(ensemble.get_chain()[-task.num_draws :].swapaxes(0, 1), paid - before, 0)
 
-    return log_density
+
+class CountedDensity:
+    """The log density of many points at once, for samplers in NumPy; NaN is impossible, and points are counted."""
+
+    def __init__(self, target: AbstractTarget):
+        self.num_evaluations, self._dtype = 0, target.dtype
+        self._density = jax.jit(jax.vmap(target.log_density))
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        points = np.atleast_2d(points)
+        self.num_evaluations += len(points)
+        # Filled up to powers of two: every other size would be compiled.
+        size = 1 << (len(points) - 1).bit_length()
+        filled = np.concatenate([points, np.repeat(points[:1], size - len(points), axis=0)]).astype(self._dtype)
+        values = np.asarray(self._density(filled), float)[: len(points)]
+        return np.nan_to_num(values, nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
 
 
 SAMPLERS: dict[str, Sampler] = {
@@ -221,6 +371,10 @@ SAMPLERS: dict[str, Sampler] = {
     "meads": meads,
     "chees": chees,
     "neutra": neutra,
+    "mclmc": mclmc,
+    "mams": mams,
     "numpyro": numpyro,
+    "nutpie": nutpie,
     "emcee": emcee,
+    "zeus": zeus,
 }

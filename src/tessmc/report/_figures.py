@@ -1,6 +1,6 @@
 """Pictures of what the sampler does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from flowjax.bijections import AbstractBijection
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from tessmc._types import Points
 from tessmc.kernels import TransportEllipticalSlice, ask, begin
@@ -38,6 +39,47 @@ def figure_one(
     for row, (title, transport) in zip(axes, transports.items(), strict=True):
         _draw_row(row, title, TransportEllipticalSlice(target.log_density, transport), draws)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=3, frameon=False)
+    _save(figure, path)
+
+
+def pair_plot(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | Path, max_points: int = 2000) -> None:
+    """Every pair of coordinates of one cloud of points or of several: Figures 2 and 3, and the supplement's.
+
+    On the diagonal are histograms; two coordinates alone have one panel.
+
+    Args:
+        clouds: label → points, a row each; drawn one over the other, the first below.
+        names: of the coordinates.
+        path: of the picture.
+        max_points: of each cloud in a panel, taken evenly; histograms have all.
+    """
+    size = len(names)
+    first = 1 if size == 2 else 0
+    count = size - first
+    figure, axes = plt.subplots(count, count, figsize=(3 + 1.9 * count, 3 + 1.7 * count), squeeze=False)
+    colors = dict(zip(clouds, (DRAWS, ELLIPSE, "#5b8c5a", "#8a6fa8"), strict=False))
+    whole = np.concatenate(list(clouds.values()))
+    # A few points far out would leave the rest a dot.
+    low, high = np.quantile(whole, [0.001, 0.999], axis=0)
+    for down, across in np.ndindex(count, count):
+        panel, y, x = axes[down, across], down + first, across
+        if x > y:
+            panel.set_visible(False)
+            continue
+        for label, points in clouds.items():
+            if x == y:
+                bins = np.linspace(low[x], high[x], 40)
+                panel.hist(points[:, x], bins, density=True, histtype="step", color=colors[label])
+            else:
+                few = points[np.linspace(0, len(points) - 1, min(len(points), max_points)).astype(int)]
+                panel.plot(few[:, x], few[:, y], ".", color=colors[label], alpha=0.3, markersize=2, label=label)
+        panel.set(xlim=(low[x], high[x]), xlabel=names[x] if down == count - 1 else "")
+        panel.set(ylabel=names[y] if across == 0 and x != y else "", yticks=[] if x == y else panel.get_yticks())
+        if x != y:
+            panel.set_ylim(low[y], high[y])
+        panel.spines[["top", "right"]].set_visible(False)
+    handles = [Line2D([], [], marker="o", linestyle="", color=color, label=label) for label, color in colors.items()]
+    figure.legend(handles=handles, loc="upper right", frameon=False)
     _save(figure, path)
 
 

@@ -53,30 +53,28 @@ def pair_plot(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | P
         path: of the picture.
         max_points: of each cloud in a panel, taken evenly; histograms have all.
     """
-    size = len(names)
-    first = 1 if size == 2 else 0
-    count = size - first
+    first = 1 if len(names) == 2 else 0
+    count = len(names) - first
     figure, axes = plt.subplots(count, count, figsize=(3 + 1.9 * count, 3 + 1.7 * count), squeeze=False)
     colors = dict(zip(clouds, (DRAWS, ELLIPSE, "#5b8c5a", "#8a6fa8"), strict=False))
-    whole = np.concatenate(list(clouds.values()))
     # A few points far out would leave the rest a dot.
-    low, high = np.quantile(whole, [0.001, 0.999], axis=0)
-    for down, across in np.ndindex(count, count):
-        panel, y, x = axes[down, across], down + first, across
-        if x > y:
-            panel.set_visible(False)
-            continue
+    limits = np.quantile(np.concatenate(list(clouds.values())), [0.001, 0.999], axis=0).T
+    for (down, across), panel in np.ndenumerate(axes):
+        y, x = down + first, across
+        panel.set_visible(x <= y)
         for label, points in clouds.items():
+            few = points[np.linspace(0, len(points) - 1, min(len(points), max_points)).astype(int)]
             if x == y:
-                bins = np.linspace(low[x], high[x], 40)
-                panel.hist(points[:, x], bins, density=True, histtype="step", color=colors[label])
-            else:
-                few = points[np.linspace(0, len(points) - 1, min(len(points), max_points)).astype(int)]
-                panel.plot(few[:, x], few[:, y], ".", color=colors[label], alpha=0.3, markersize=2, label=label)
-        panel.set(xlim=(low[x], high[x]), xlabel=names[x] if down == count - 1 else "")
-        panel.set(ylabel=names[y] if across == 0 and x != y else "", yticks=[] if x == y else panel.get_yticks())
-        if x != y:
-            panel.set_ylim(low[y], high[y])
+                panel.hist(
+                    points[:, x], np.linspace(*limits[x], 40), density=True, histtype="step", color=colors[label]
+                )
+            elif x < y:
+                panel.plot(few[:, x], few[:, y], ".", color=colors[label], alpha=0.3, markersize=2)
+        panel.set(xlim=limits[x], xlabel=names[x] if down == count - 1 else "")
+        if x == y:
+            panel.set(yticks=[])
+        else:
+            panel.set(ylim=limits[y], ylabel=names[y] if across == 0 else "")
         panel.spines[["top", "right"]].set_visible(False)
     handles = [Line2D([], [], marker="o", linestyle="", color=color, label=label) for label, color in colors.items()]
     figure.legend(handles=handles, loc="upper right", frameon=False)

@@ -65,7 +65,7 @@ def pair_plot(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | P
         for label, points in clouds.items():
             few = points[np.linspace(0, len(points) - 1, min(len(points), max_points)).astype(int)]
             if x == y:
-                panel.hist(points[:, x], 40, limits[x], density=True, histtype="step", color=colors[label])
+                panel.hist(points[:, x], 40, range=limits[x], density=True, histtype="step", color=colors[label])
             elif x < y:
                 panel.plot(few[:, x], few[:, y], ".", color=colors[label], alpha=0.3, markersize=2)
         panel.set(xlim=limits[x], xlabel=names[x] if down == count - 1 else "")

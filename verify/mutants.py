@@ -43,6 +43,7 @@ RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
     "tests/transports/test_affine.py",
 )
 AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
+DATA, TABLES = "tests/models/test_data.py", "tests/experiments/test_tables.py"
 STRIDES = "tests/adaptation/test_auto.py -k transitions"
 INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
 
@@ -158,7 +159,8 @@ MUTANTS = [
     Mutant("couplings see raw tails", COUPLING, "self.network(jnp.arcsinh(given)) + self.skip @ (3 * jnp.arcsinh(given / 3))", "self.network(given) + self.skip @ given", "tests/transports/test_ladder.py"),
     Mutant("the same halves in every pair", LADDER, "np.arange(dim) % 2", "0", "tests/transports/test_ladder.py"),
     Mutant("a pair takes the order of the next", LADDER, "Permute(np.argsort(now)[then])", "Permute(then)", "tests/transports/test_ladder.py"),
-    Mutant("gather before tempering", RESCUE, "    camp, power = temper(task, camp, rng, budget)\n", "    camp, power = gather(task, camp, budget), 0.0\n", RESCUES),
+    Mutant("ancestors are not followed", RESCUE, "ancestors[chosen]", "ancestors", RESCUES),
+    Mutant("gather before tempering", RESCUE, "    first = temper(task, camp, rng, budget)\n", "    first = Tempered(gather(task, camp, budget), 0.0, 0.0)\n", RESCUES),
     Mutant("a quadratic bends half as much", AFFINE, "np.eye(dim) - bend - bend.T", "np.eye(dim) - bend", AFFINES),
     Mutant("a quadratic without a slope", AFFINE, "start.factor @ covariance @ slope", "0 * slope", AFFINES),
     Mutant("values are not asked for the affine layer", WINDOWS, "if len(seen.positions) > 1.2", "if len(seen.positions) > 1e9", AUTO),
@@ -172,7 +174,16 @@ MUTANTS = [
     Mutant("threads forget the precision", "adaptation/_fit.py", "with jax.enable_x64(has_x64), ", "with ", FIT),
     Mutant("the first of several transitions is the draw", MARCH, "grouped(values)[:, :, -1]", "grouped(values)[:, :, 0]", STRIDES),
     Mutant("tries between draws are not counted", MARCH, "grouped(draws.num_tries).sum(axis=2)", "grouped(draws.num_tries)[:, :, -1]", STRIDES),
-    Mutant("slow chains draw as often as fast ones", WINDOWS, "num_chains * num_draws / 3 / ess", "num_chains * num_draws / 300 / ess", STRIDES),
+    Mutant("slow chains draw as often as fast ones", WINDOWS, "num_chains * num_draws / 3 /", "num_chains * num_draws / 300 /", STRIDES),
+    Mutant("hopeless chains make four transitions a draw", WINDOWS, "if needed <= 3 * MAX_STRIDE else 1", "", STRIDES),
+    Mutant("a checksum is not checked", "models/_data.py", "!= source.sha256:", "== '':", DATA),
+    Mutant("the cache is not looked into", "models/_data.py", "for folder in (given, cache):", "for folder in (given,):", DATA),
+    Mutant("Stein's U has the diagonal", "diagnostics/_stein.py", "(total - alone)", "total", "tests/diagnostics/test_stein.py"),
+    Mutant("half of Stein's pairs", "diagnostics/_stein.py", "(1 if first == second else 2)", "1", "tests/diagnostics/test_stein.py"),
+    Mutant("chains meet their beginning", "diagnostics/_paper.py", "np.fft.rfft(away, 2 * num_draws, axis=1)", "np.fft.rfft(away, axis=1)", "tests/diagnostics/test_paper.py"),
+    Mutant("superchains are not wide", "diagnostics/_convergence.py", "np.maximum(*(_nested", "np.minimum(*(_nested", VERDICT),
+    Mutant("a wrong mean passes the gate", "experiments/_measure.py", 'row["mean_error"] < MAX_ERROR', "True", TABLES),
+    Mutant("a speed without a gate", "experiments/_measure.py", 'row["ess_bulk"] if row["passes"] else 0.0', 'row["ess_bulk"]', TABLES),
     Mutant("points are not widened", PATH, "references * (1 + width *", "references * (1 + 0 * width *", PATHS),
     Mutant("a map that draws contradict is taken", PATH, "Learned(after < before,", "Learned(True,", PATHS),
     Mutant("a mode that only chains know is forgotten", PATH, "np.sum(depth > 10", "np.sum(depth > 1e9", PATHS),

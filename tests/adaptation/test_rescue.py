@@ -59,7 +59,7 @@ def test_the_cloud_takes_the_scale_of_the_target(scale):
 
 def test_the_cloud_moves_to_a_target_far_away():
     given = task(Target(lambda x: -jnp.sum((x - 1000) ** 2) / 2, jnp.zeros(3)))
-    camp, power = temper(given, gather(given, arrived(given), 80), np.random.default_rng(0), 100)
+    camp, power, _ = temper(given, gather(given, arrived(given), 80), np.random.default_rng(0), 100)
     assert power == 1
     assert np.abs(np.asarray(camp.chains.state.position).mean(axis=0) - 1000).max() < 1
 
@@ -70,7 +70,7 @@ def test_tempering_gives_separate_modes_their_weights():
         return jnp.logaddexp(jnp.log(0.8) + near, jnp.log(0.2) + far)
 
     given = task(Target(log_density, jnp.zeros(2)), num_chains=512)
-    camp, power = temper(given, gather(given, arrived(given), 40), np.random.default_rng(0), 100)
+    camp, power, _ = temper(given, gather(given, arrived(given), 40), np.random.default_rng(0), 100)
     share = (np.asarray(camp.chains.state.position)[:, 0] > 0).mean()
     assert power == 1
     assert 0.65 < share < 0.95
@@ -92,16 +92,18 @@ def test_modes_far_from_the_start_are_both_found():
 
 def test_tempering_that_runs_out_of_budget_says_how_far_it_came():
     given = task(Target(lambda x: -jnp.sum((x / 1e-4) ** 2) / 2, jnp.zeros(5)))
-    _, power = temper(given, arrived(given), np.random.default_rng(0), 3)
+    _, power, acceptance = temper(given, arrived(given), np.random.default_rng(0), 3)
     assert 0 < power < 1
+    # One step of b after which half of the points would still count.
+    assert 0.3 < acceptance < 0.8
 
 
 def test_chains_stay_if_nothing_of_a_wider_cloud_has_a_density():
     given = task(Target(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(2)))
     camp = arrived(given)
     nowhere = given._replace(target=Target(lambda x: -jnp.inf * jnp.sum(x**2), jnp.zeros(2)))
-    after, power = temper(nowhere, camp, np.random.default_rng(0), 30)
-    assert power == 0
+    after, power, acceptance = temper(nowhere, camp, np.random.default_rng(0), 30)
+    assert power == acceptance == 0
     assert jnp.array_equal(after.chains.state.position, camp.chains.state.position)
 
 

@@ -8,7 +8,7 @@ stands still: it gets anywhere, but on the way the whole cloud may run into one 
 
 import logging
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,16 +24,34 @@ from tessmc.transports import FixedAffine, Spread, spread_of, with_spread
 logger = logging.getLogger(__name__)
 
 
+class Tempered(NamedTuple):
+    """What came of tempering.
+
+    Attributes:
+        power: the last b: 1, unless the budget was too small. With 0 nothing of the new cloud had a density, or there
+            was no budget, and the chains are where they were.
+        acceptance: the share of the cloud's points from which some chain descends.
+    """
+
+    camp: Camp
+    power: float
+    acceptance: float
+
+    def account(self) -> dict[str, float]:
+        """What the history says of it."""
+        return {"power": self.power, "acceptance": self.acceptance}
+
+
 def rescue(task: WarmupTask, camp: Camp, rng: np.random.Generator, history: History) -> Camp:
     """From the starts to the typical set, with at most a quarter of the warm-up for each stage."""
     budget = task.num_warmup // 4
-    camp, power = temper(task, camp, rng, budget)
-    history.append({**entry("temper", task, camp), "power": power})
-    camp = gather(task, camp, budget)
+    first = temper(task, camp, rng, budget)
+    history.append({**entry("temper", task, first.camp), **first.account()})
+    camp = gather(task, first.camp, budget)
     history.append(entry("gather", task, camp))
-    tempered, power = temper(task, camp, rng, budget)
-    camp = merge(camp, tempered) if power > 0 else tempered
-    history.append({**entry("temper", task, camp), "power": power})
+    second = temper(task, camp, rng, budget)
+    camp = merge(camp, second.camp) if second.power > 0 else second.camp
+    history.append({**entry("temper", task, camp), **second.account()})
     return camp
 
 
@@ -75,13 +93,10 @@ def distance(one: Spread, other: Spread) -> float:
     return float(np.maximum(growth, shift).max())
 
 
-def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, stride: int = 3) -> tuple[Camp, float]:
-    """Draw a new cloud and lead it to π; gives the last b, which is 1 unless the budget was too small.
-
-    With b = 0 nothing of the new cloud had a density, or there was no budget, and the chains are where they were.
-    """
+def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, stride: int = 3) -> Tempered:
+    """Draw a new cloud and lead it to π."""
     if budget < 1:
-        return camp, 0.0
+        return Tempered(camp, 0.0, 0.0)
     dtype = task.target.dtype
     positions, log_densities = (
         np.asarray(part) for part in (camp.chains.state.position, camp.chains.state.log_density)
@@ -96,24 +111,27 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
     chains = place_all(camp.kernel(task), moved, task.target.describe)
     if not np.isfinite(np.asarray(chains.state.log_density)).any():
         logger.info("no point of a wider cloud has a density: the chains stay where they gathered")
-        return camp._replace(chains=camp.chains._replace(num_evaluations=chains.num_evaluations)), 0.0
+        stayed = camp._replace(chains=camp.chains._replace(num_evaluations=chains.num_evaluations))
+        return Tempered(stayed, 0.0, 0.0)
     anchor = FixedAffine(*start, dtype)
     power = 0.0
     num_stages = 0
+    ancestors = np.arange(task.num_chains)
     while power < 1 and stride * num_stages < budget:
         num_stages += 1
         state = chains.state
         log_weight = np.asarray(state.log_density, np.float64) - start.log_density(np.asarray(state.position), DOF)
         last, power = power, next_power(power, log_weight)
         chosen = resample(rng, weights_of(log_weight, power - last), task.num_chains)
-        chains = chains._replace(state=jax.tree.map(partial(_pick, chosen), state))
+        chains, ancestors = chains._replace(state=jax.tree.map(partial(_pick, chosen), state)), ancestors[chosen]
         spread = spread_of(np.asarray(chains.state.position), DOF)
         bridge = Bridge(put(power, dtype), anchor, StudentT(DOF), put(False, bool))
         camp = Camp(with_spread(camp.transport, spread, inflation=1.2), chains, camp.law, bridge)
         chains = camp.march(task, stride).chains
         task.watch("tempering", 1000, int(1000 * power))
     logger.info("tempering reached b = %.3g in %d transitions", power, stride * num_stages)
-    return camp._replace(chains=chains, bridge=no_bridge(task.target.dim, dtype)), power
+    camp = camp._replace(chains=chains, bridge=no_bridge(task.target.dim, dtype))
+    return Tempered(camp, power, len(np.unique(ancestors)) / task.num_chains)
 
 
 def _pick(chosen: np.ndarray, leaf: Array) -> Array:

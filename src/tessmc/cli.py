@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -65,11 +66,12 @@ def bench(
     with console.status("starting") as status:
         rows = list(experiments.compare(model, names, budget, seeds, limit, status.update))
     paths = experiments.save(rows, f"{model}-{budget}", out)
-    head, *lines = experiments.table(rows)
-    shown = Table(*head, caption=experiments.FOOTNOTE, caption_justify="left")
-    for line in lines:
-        shown.add_row(*line)
-    console.print(shown)
+    for title, (head, *lines) in experiments.in_parts(experiments.table(rows)):
+        shown = Table(*head, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for line in lines:
+            shown.add_row(*line)
+        console.print(shown)
+    console.print(experiments.FOOTNOTE)
     console.print("Saved:", *map(str, paths))
 
 

@@ -17,6 +17,7 @@ from tessmc.experiments import (
     _measure,
     _tables,
     as_markdown,
+    in_parts,
     judge_draws,
     measure,
     save,
@@ -108,6 +109,14 @@ def test_a_table_has_medians_and_ratios():
     assert [line[-1] for line in lines] == ["10", "10", "∞", "–"]
     assert {len(line) for line in lines} == {len(head)}
     assert as_markdown([head, *lines]).count("\n| ") == 1 + len(lines)
+
+
+def test_a_terminal_gets_the_table_in_parts():
+    parts = dict(in_parts(table(rows())))
+    assert parts["What counts"][0][-3:] == ["gated ESS/s", "gate", "TESS over it"]
+    assert [len(lines[0]) for lines in parts.values()] == [9, 4, 7]
+    assert sum(len(lines[0]) - 1 for lines in parts.values()) == len(table(rows())[0]) - 1
+    assert all(len(line) == len(lines[0]) for lines in parts.values() for line in lines)
 
 
 def test_a_comparison_is_saved(tmp_path):

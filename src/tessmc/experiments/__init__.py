@@ -4,7 +4,7 @@ from tessmc.experiments._measure import BUDGETS, judge_draws, measure
 from tessmc.experiments._peers import SAMPLERS
 from tessmc.experiments._protocol import Batch, Sampler, Task
 from tessmc.experiments._references import MODELS, Model, Reference
-from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, save, table
+from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, in_parts, save, table
 
 __all__ = [
     "BUDGETS",
@@ -18,6 +18,7 @@ __all__ = [
     "Task",
     "as_markdown",
     "compare",
+    "in_parts",
     "judge_draws",
     "measure",
     "save",

@@ -8,24 +8,31 @@ import numpy as np
 
 from tessmc.experiments._measure import Row, measure
 
-# (head, key, format); the paper's own metric first, then what counts.
-COLUMNS = (
-    ("τ_max*", "tau_max", "{:.3g}"),
-    ("σ_τ*", "sigma_tau", "{:.3g}"),
-    ("ESS*", "ess", "{:.0f}"),
-    ("ESS/s*", "paper_ess_per_second", "{:.1f}"),
-    ("Stein U*", "stein_u", "{:.3g}"),
-    ("Stein V*", "stein_v", "{:.3g}"),
-    ("R-hat", "r_hat", "{:.3f}"),
-    ("bulk ESS", "ess_bulk", "{:.0f}"),
-    ("tail ESS", "ess_tail", "{:.0f}"),
-    ("mean error", "mean_error", "{:.3f}"),
-    ("evaluations", "num_evaluations", "{:.3g}"),
-    ("gradients", "num_gradients", "{:.3g}"),
-    ("cold s", "seconds", "{:.1f}"),
-    ("gated ESS/s", "ess_per_second", "{:.3g}"),
-    ("gated ESS/eval", "ess_per_evaluation", "{:.3g}"),
-)
+# Title → (head, key, format) of its columns.
+PARTS = {
+    "What counts": (
+        ("R-hat", "r_hat", "{:.3f}"),
+        ("bulk ESS", "ess_bulk", "{:.0f}"),
+        ("tail ESS", "ess_tail", "{:.0f}"),
+        ("mean error", "mean_error", "{:.3f}"),
+        ("cold s", "seconds", "{:.1f}"),
+        ("gated ESS/s", "ess_per_second", "{:.4g}"),
+    ),
+    "What it took": (
+        ("evaluations", "num_evaluations", "{:,.0f}"),
+        ("gradients", "num_gradients", "{:,.0f}"),
+        ("gated ESS/eval", "ess_per_evaluation", "{:.3g}"),
+    ),
+    "The paper's metric": (
+        ("τ_max*", "tau_max", "{:.3g}"),
+        ("σ_τ*", "sigma_tau", "{:.3g}"),
+        ("ESS*", "ess", "{:.0f}"),
+        ("ESS/s*", "paper_ess_per_second", "{:.1f}"),
+        ("Stein U*", "stein_u", "{:.3g}"),
+        ("Stein V*", "stein_v", "{:.3g}"),
+    ),
+}
+COLUMNS = [column for part in PARTS.values() for column in part]
 FOOTNOTE = (
     "* the paper's metric, which cannot tell mixing from standing still. Gated: zero unless R-hat < 1.01 and all means "
     "are within 0.1 sd of the reference."
@@ -51,7 +58,7 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
     """A head, then a line a sampler: medians over seeds that ended, how many passed, and how TESS compares."""
     samplers = list(dict.fromkeys(row["sampler"] for row in rows))
     speeds = {name: _median([row for row in rows if row["sampler"] == name], "ess_per_second") for name in samplers}
-    lines = [["sampler", *(head for head, *_ in COLUMNS), "gate", "ours over theirs"]]
+    lines = [["sampler", *(head for head, *_ in COLUMNS), "gate", "TESS over it"]]
     for name in samplers:
         mine = [row for row in rows if row["sampler"] == name]
         ended = [row for row in mine if "seconds" in row]
@@ -62,6 +69,16 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         passed = sum(row["passes"] for row in ended)
         lines.append([name, *cells, f"{passed}/{len(mine)}", ratio(speeds, name)])
     return lines
+
+
+def in_parts(lines: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[list[str]]]]:
+    """The table cut into parts that a terminal can show, each with its title; gate and ratio are with the first."""
+    first = 1
+    for title, columns in PARTS.items():
+        last = first + len(columns)
+        ends = [-2, -1] if first == 1 else []
+        yield title, [[line[0], *line[first:last], *(line[end] for end in ends)] for line in lines]
+        first = last
 
 
 def ratio(speeds: dict[str, float], name: str) -> str:
@@ -103,12 +120,13 @@ def draw_speeds(rows: Sequence[Row], title: str, path: Path) -> None:
     order = np.argsort(speeds)
     figure = Figure(figsize=(7, 1 + 0.4 * len(samplers)), layout="constrained")
     axes = figure.subplots()
-    axes.barh([samplers[i] for i in order], [speeds[i] for i in order], color="#4477aa")
+    colors = ["#c8553d" if samplers[i] == "tess" else "#3b6ea5" for i in order]
+    axes.barh([samplers[i] for i in order], [speeds[i] for i in order], color=colors)
     least = min([speed for speed in speeds if speed > 0], default=1.0)
     axes.set_xscale("log")
     axes.set_xlim(least / 10, max([*speeds, least]) * 3)
     for place, i in enumerate(order):
-        text = f" {speeds[i]:.3g}" if speeds[i] else " does not pass"
+        text = f" {speeds[i]:,.3g}" if 0 < speeds[i] < 100 else f" {speeds[i]:,.0f}" if speeds[i] else " does not pass"
         axes.text(max(speeds[i], least / 10), place, text, va="center")
     axes.set_xlabel("effective draws a cold second, behind the gate")
     axes.set_title(title)

@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant("the first of several transitions is the draw", MARCH, "grouped(values)[:, :, -1]", "grouped(values)[:, :, 0]", STRIDES),
     Mutant("tries between draws are not counted", MARCH, "grouped(draws.num_tries).sum(axis=2)", "grouped(draws.num_tries)[:, :, -1]", STRIDES),
     Mutant("slow chains draw as often as fast ones", WINDOWS, "num_chains * num_draws / 3 /", "num_chains * num_draws / 300 /", STRIDES),
-    Mutant("hopeless chains make four transitions a draw", WINDOWS, "if needed <= 3 * MAX_STRIDE else 1", "", STRIDES),
+    Mutant("hopeless chains make four transitions a draw", WINDOWS, "if not found.r_hat.max() < MAX_R_HAT:", "if False:", STRIDES),
     Mutant("a checksum is not checked", "models/_data.py", "!= source.sha256:", "== '':", DATA),
     Mutant("the cache is not looked into", "models/_data.py", "for folder in (given, cache):", "for folder in (given,):", DATA),
     Mutant("Stein's U has the diagonal", "diagnostics/_stein.py", "(total - alone)", "total", "tests/diagnostics/test_stein.py"),

@@ -69,7 +69,7 @@ MANY = 20
 STRIDE = 100
 NUM_STRIDES = 8
 # Draws of a chain from which to say how much one is worth.
-MIN_DRAWS = 16
+MIN_DRAWS, MAX_R_HAT = 16, 1.2
 MAX_STRIDE = 4
 
 
@@ -337,11 +337,13 @@ def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
 def stride_for(positions: np.ndarray) -> int:
     """Transitions after which a draw counts for a third of an independent one, at most four; axes (chain, draw, dim).
 
-    R-hat of n draws a chain is about 1 + 1/(2n) times the draws that make an independent one. Chains that would need a
-    dozen are not helped by four, and make one.
+    R-hat of n draws a chain is about 1 + 1/(2n) times the draws that make an independent one. Chains that do not agree
+    at all are not helped by four, and make one.
     """
     num_chains, num_draws, _ = positions.shape
     if num_draws < MIN_DRAWS:
         return 1
-    needed = np.ceil(num_chains * num_draws / 3 / convergence(positions).ess_bulk.min())
-    return int(max(1, min(needed, MAX_STRIDE))) if needed <= 3 * MAX_STRIDE else 1
+    found = convergence(positions)
+    if not found.r_hat.max() < MAX_R_HAT:
+        return 1
+    return int(min(np.ceil(num_chains * num_draws / 3 / found.ess_bulk.min()), MAX_STRIDE))

@@ -62,6 +62,17 @@ def test_exact_draws_pass_the_gate_and_others_do_not():
 
 
 @pytest.mark.usefixtures("peers")
+def test_what_judging_takes_is_not_counted(monkeypatch):
+    def refer(target):
+        time.sleep(1)
+        return banana.refer(target)
+
+    banana = MODELS["banana"]
+    monkeypatch.setitem(MODELS, "banana", banana._replace(refer=refer))
+    assert _measure.run("banana", "exact", 0, "gate", 60.0, time.time())["seconds"] < 0.9
+
+
+@pytest.mark.usefixtures("peers")
 def test_the_papers_budget_is_one_batch():
     row = _measure.run("banana", "wrong", 0, "paper", 0.0, time.time())
     assert (row["num_chains"], row["num_draws"]) == (16, 100)

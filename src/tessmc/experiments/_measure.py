@@ -43,7 +43,6 @@ def measure(model: str, sampler: str, seed: int, budget: str, limit: float) -> R
 def run(model: str, sampler: str, seed: int, budget: str, limit: float, began: float) -> Row:
     """Draw until the budget is spent, and judge the draws; what judging takes is not counted."""
     target = MODELS[model].make()
-    reference = MODELS[model].refer(target)
     batches = SAMPLERS[sampler](Task(target, jr.key(seed)))
     draws, paid, judging = [], np.zeros(2, int), 0.0
     for count, batch in enumerate(batches, 1):
@@ -55,7 +54,7 @@ def run(model: str, sampler: str, seed: int, budget: str, limit: float, began: f
         # Looking after 1, 2, 4, ... batches costs no more than the last look twice.
         if not is_last and count & (count - 1):
             continue
-        found = judge_draws(np.concatenate(draws, axis=1), reference)
+        found = judge_draws(np.concatenate(draws, axis=1), MODELS[model].refer(target))
         judging = time.time() - began - seconds
         if is_last or found["passes"]:
             break

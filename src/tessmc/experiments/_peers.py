@@ -4,6 +4,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from tessmc._clock import Clock
 from tessmc._random import split
 from tessmc._types import Key, Point, Points, Scalar
 from tessmc.adaptation import Decay, Warmup, WarmupTask, begin_fit, fit, kl_from_reference
-from tessmc.engines import collect, count_evaluations
+from tessmc.engines import collect, count_evaluations, every
 from tessmc.experiments._protocol import Batch, Sampler, Task
 from tessmc.targets import AbstractTarget
 from tessmc.transports import paper_coupling
@@ -36,15 +37,18 @@ Step = Callable[[Key, Any], tuple[Any, Array]]
 
 def tess(task: Task) -> Iterator[Batch]:
     """As `tessmc.sample` runs."""
-    watch = lambda *_: None  # noqa: E731
-    asked = WarmupTask(task.target, None, None, task.key, task.num_chains, task.num_warmup, Clock(), watch)
+    asked = WarmupTask(task.target, None, None, task.key, task.num_chains, task.num_warmup, Clock(), _say_nothing)
     warmed = Warmup.auto().run(asked)
     chains, num_gradients, paid = warmed.chains, warmed.num_evaluations["fit"], 0
     while True:
         chains, draws = collect(warmed.kernel, chains, task.num_draws * warmed.stride)
         before, paid = paid, count_evaluations(chains)
-        yield Batch(draws.position[:, warmed.stride - 1 :: warmed.stride], paid - before, num_gradients)
+        yield Batch(every(draws, warmed.stride).position, paid - before, num_gradients)
         num_gradients = 0
+
+
+def _say_nothing(*_: object) -> None:
+    pass
 
 
 # --- many chains, by BlackJAX --------------------------------------------------------------------
@@ -52,12 +56,12 @@ def tess(task: Task) -> Iterator[Batch]:
 
 def nuts(task: Task) -> Iterator[Batch]:
     """The no-U-turn sampler with one step size for all chains, adapted to a harmonic mean acceptance of 0.8."""
-    yield from _nuts_on(task, task.target.log_density, lambda draws: draws, 0)
+    yield from _nuts_on(task, task.key, task.target.log_density, lambda draws: draws, 0)
 
 
 def neutra(task: Task, num_steps: int = 2000, num_points: int = 100) -> Iterator[Batch]:
     """NUTS in the reference space of a map that was fitted by (6) beforehand (Hoffman et al. 2019)."""
-    key_map, key_fit = split(task.key, 2)
+    key_map, key_fit, key_nuts = split(task.key, 3)
     transport = paper_coupling(key_map, task.target.dim, dtype=task.target.dtype)
 
     def from_reference(transport: Any, key: Key, target: AbstractTarget) -> Scalar:
@@ -72,39 +76,34 @@ def neutra(task: Task, num_steps: int = 2000, num_points: int = 100) -> Iterator
         return task.target.log_density(position) + log_det
 
     push = jax.jit(lambda references: jax.vmap(jax.vmap(transport.transform))(references))
-    yield from _nuts_on(task, log_density, push, num_steps * num_points)
+    yield from _nuts_on(task, key_nuts, log_density, push, num_steps * num_points)
 
 
 def _nuts_on(
-    task: Task, log_density: Callable[[Point], Scalar], push: Callable[[Array], Array], num_gradients: int
+    task: Task, key: Key, log_density: Callable[[Point], Scalar], push: Callable[[Array], Array], num_gradients: int
 ) -> Iterator[Batch]:
     import blackjax
     from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-    key_warmup, key_draws = split(task.key, 2)
+    key_warmup, key_draws = split(key, 2)
     kernel = blackjax.nuts.build_kernel()
     scale = jnp.ones(task.target.dim, task.target.dtype)
     begin, update, finish = dual_averaging_adaptation(TARGET_ACCEPTANCE)
     states = jax.jit(jax.vmap(lambda position: blackjax.nuts.init(position, log_density)))(task.starts(task.num_chains))
 
-    def move(key: Key, states: Any, step_size: Scalar) -> tuple[Any, Any]:
-        keys = jr.split(key, task.num_chains)
-        return jax.vmap(lambda key, state: kernel(key, state, log_density, step_size, scale))(keys, states)
+    def move(key: Key, state: Any, step_size: Scalar) -> tuple[Any, Any]:
+        return kernel(key, state, log_density, step_size, scale)
 
     def adapt(carry: tuple[Any, Any], key: Key) -> tuple[tuple[Any, Any], Array]:
         states, adaptation = carry
-        states, info = move(key, states, jnp.exp(adaptation.log_step_size))
+        keys, step_size = jr.split(key, task.num_chains), jnp.exp(adaptation.log_step_size)
+        states, info = jax.vmap(move, (0, 0, None))(keys, states, step_size)
         acceptance = 1 / jnp.mean(1 / jnp.maximum(info.acceptance_rate, 1e-10))
         return (states, update(adaptation, acceptance)), info.num_integration_steps.sum()
 
     keys = jr.split(key_warmup, task.num_warmup)
     (states, adaptation), paid = jax.jit(lambda carry: jax.lax.scan(adapt, carry, keys))((states, begin(1.0)))
-    step_size = finish(adaptation)
-
-    def step(key: Key, state: Any) -> tuple[Any, Array]:
-        state, info = kernel(key, state, log_density, step_size, scale)
-        return state, info.num_integration_steps
-
+    step = _counting(partial(move, step_size=finish(adaptation)))
     for batch in draw_on(task, step, states, key_draws, num_gradients + int(paid.sum())):
         yield batch._replace(draws=np.asarray(push(jnp.asarray(batch.draws))))
 
@@ -116,8 +115,10 @@ def chees(task: Task) -> Iterator[Batch]:
     key_warmup, key_draws = split(task.key, 2)
     log_density, starts = task.target.log_density, task.starts(task.num_chains)
     warmup = blackjax.chees_adaptation(log_density, task.num_chains)
-    # Not compiled as a whole: it gives back functions, too.
-    (states, parameters), info = warmup.run(key_warmup, starts, 0.1, optax.adam(0.02), task.num_warmup)
+    # Not compiled as a whole: it gives back functions, too. The jitter repeats itself after so many steps.
+    (states, parameters), info = warmup.run(
+        key_warmup, starts, 0.1, optax.adam(0.02), task.num_warmup, max_sampling_steps=2**20
+    )
     step = _counting(blackjax.dynamic_hmc(log_density, **parameters).step)
     yield from draw_on(task, step, states, key_draws, int(info.info.num_integration_steps.sum()))
 
@@ -257,9 +258,6 @@ def numpyro(task: Task) -> Iterator[Batch]:
         mcmc.post_warmup_state = mcmc.last_state
 
 
-# --- without gradients ---------------------------------------------------------------------------
-
-
 def nutpie(task: Task) -> Iterator[Batch]:
     """Nutpie's NUTS: four chains on all cores, a mass matrix from draws and gradients."""
     import nutpie as package
@@ -312,6 +310,9 @@ def nutpie(task: Task) -> Iterator[Batch]:
             done = ready
     finally:
         sampler.cancel()
+
+
+# --- without gradients ---------------------------------------------------------------------------
 
 
 def emcee(task: Task) -> Iterator[Batch]:

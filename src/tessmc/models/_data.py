@@ -81,10 +81,11 @@ def find(name: str) -> Path:
     try:
         return _fetch(name, cache)
     except OSError as error:
-        # What `requests` raises is an OSError, too.
+        # What `requests` raises is an OSError, too, and has the address in it again.
+        why = str(error) if type(error) is OSError else type(error).__name__
         raise FileNotFoundError(
             f"the data file {name} is neither in {FOLDER} ({given or 'not set'}) nor in {cache}, and cannot be fetched "
-            f"from {SOURCES[name].url} ({error}); put it into a folder and name that folder in {FOLDER}"
+            f"from {SOURCES[name].url} ({why}); put it into a folder and name that folder in {FOLDER}"
         ) from error
 
 

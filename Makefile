@@ -4,7 +4,7 @@ BIN := .venv/bin
 # A folder of data files to look in before anything is downloaded.
 export TESSMC_DATA ?= $(wildcard ../shared/data)
 
-.PHONY: help setup demo test lint verify bench docs lock clean
+.PHONY: help setup demo test lint verify bench experiments docs lock clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,10 +32,15 @@ verify: setup .venv/bench-ready ## long statistical suites: invariance and peers
 	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
 	$(BIN)/python -m verify.mutants
 
-bench: setup ## timings: tick engine against lockstep, cold starts, the warm-up table (an hour and more)
+bench: setup ## timings: tick engine against lockstep, cold starts, the warm-up table (an hour), then the experiments
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.cold_start
 	$(BIN)/python -m benchmarks.warmup
+	$(MAKE) experiments
+
+experiments: setup .venv/bench-ready ## the paper's experiments beside all peers: rewrites docs/results.md (90 minutes)
+	$(BIN)/python -m benchmarks.experiments
+	$(BIN)/python -m benchmarks.figures
 
 docs: .venv/docs-ready ## build the documentation into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -44,8 +49,9 @@ docs: .venv/docs-ready ## build the documentation into site/, strictly
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	touch $@
 
-.venv/bench-ready: .venv/ready requirements-bench.txt
+.venv/bench-ready: .venv/ready requirements-bench.txt requirements-poco.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-poco.txt
 	touch $@
 
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \

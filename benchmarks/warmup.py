@@ -42,7 +42,7 @@ def run(name: str, face: str, seed: int) -> dict:
     warmup = tessmc.Warmup.auto(use_gradient=False if face == "free" else None)
     target = MODELS[name].make()
     result = tessmc.sample(target, seed=seed, warmup=warmup, progress=False, **SHAPE)
-    mean, sd = MODELS[name].refer(target)
+    mean, sd, *_ = MODELS[name].refer(target)
     evaluations, found = result.stats["num_evaluations"], result.convergence
     draws = result.unconstrained.astype(np.float64)
     return {

@@ -111,4 +111,5 @@ def check_peer(name):
     # Nobody draws without asking, and the first batch pays for the warm-up.
     paid = [batch.num_evaluations + batch.num_gradients for batch in (first, second)]
     assert paid[1] >= second.draws[..., 0].size
-    assert paid[0] / first.draws[..., 0].size > paid[1] / second.draws[..., 0].size
+    # pocoMC begins anew for every batch.
+    assert name == "pocomc" or paid[0] / first.draws[..., 0].size > paid[1] / second.draws[..., 0].size

@@ -48,6 +48,7 @@ def bench(
     ] = "gate",
     seeds: Annotated[int, typer.Option(help="Runs of every sampler; the table has their medians.", min=1)] = 3,
     limit: Annotated[float, typer.Option(help="Seconds that every run may take.", min=1)] = 300.0,
+    draws: Annotated[int, typer.Option(help="Of each chain, between two looks at the gate.", min=10)] = 100,
     out: Annotated[Path, typer.Option(help="The folder for the table (JSON, Markdown) and the picture.")] = Path(
         "bench"
     ),
@@ -63,8 +64,10 @@ def bench(
     _check_choice("MODEL", [model], experiments.MODELS)
     _check_choice("--peers", names, experiments.SAMPLERS)
     _check_choice("--budget", [budget], experiments.BUDGETS)
+    # Samplers take turns, so that a noisy moment hits all alike.
+    jobs = [experiments.Job(model, name, seed, budget, limit, draws) for seed in range(seeds) for name in names]
     with console.status("starting") as status:
-        rows = list(experiments.compare(model, names, budget, seeds, limit, status.update))
+        rows = list(experiments.compare(jobs, status.update))
     paths = experiments.save(rows, f"{model}-{budget}", out)
     for title, (head, *lines) in experiments.in_parts(experiments.table(rows)):
         shown = Table(*head, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tessmc.diagnostics import _convergence, convergence, judge, nested_r_hat, standard_errors
+from tessmc.diagnostics import _convergence, convergence, judge, nested_r_hat, quantile_errors, standard_errors
 
 RNG = np.random.default_rng(0)
 NAMES = ["a", "b"]
@@ -101,3 +101,11 @@ def test_standard_errors_of_independent_draws():
     size = 50 * 400
     assert np.all(np.abs(mean * np.sqrt(size) - 1) < 0.1)
     assert np.all(np.abs(sd * np.sqrt(2 * size) - 1) < 0.1)
+
+
+def test_errors_of_quantiles_of_independent_draws():
+    """√(p (1 - p) / n) over the density there: 0.3989 at the median, 0.1031 at 0.05."""
+    found = quantile_errors(np.random.default_rng(4).normal(size=(50, 400, 2)), [0.05, 0.5])
+    assert found.shape == (2, 2)
+    expected = np.sqrt([0.05 * 0.95, 0.25]) / [0.1031, 0.3989] / np.sqrt(50 * 400)
+    assert np.all(np.abs(found / expected[:, None] - 1) < 0.2)

@@ -5,8 +5,8 @@ import pytest
 from helpers import check_peer
 from tessmc.experiments import SAMPLERS
 
-# Of packages that a developer need not have; `make verify` runs them.
-HEAVY = ("nutpie", "zeus")
+# They take minutes, or packages that a developer need not have; `make verify` runs them.
+HEAVY = ("laps", "nutpie", "zeus", "pocomc")
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name not in HEAVY])

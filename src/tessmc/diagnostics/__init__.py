@@ -7,6 +7,7 @@ from tessmc.diagnostics._convergence import (
     import_arviz,
     judge,
     nested_r_hat,
+    quantile_errors,
     standard_errors,
 )
 from tessmc.diagnostics._paper import PaperMetric, autocorrelation_times, paper_metric
@@ -23,6 +24,7 @@ __all__ = [
     "judge",
     "nested_r_hat",
     "paper_metric",
+    "quantile_errors",
     "standard_errors",
     "stein_discrepancy",
 ]

@@ -1,6 +1,7 @@
 """ArviZ's R-hat and effective sample sizes, and the verdict they give."""
 
 import warnings
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ def convergence(draws: Float[np.ndarray, "chain draw parameter"]) -> Convergence
     )
 
 
-def _by_arviz(statistic: str, draws: np.ndarray, **options: str) -> Float[np.ndarray, " parameter"]:
+def _by_arviz(statistic: str, draws: np.ndarray, **options: object) -> Float[np.ndarray, " parameter"]:
     import xarray
 
     data = xarray.Dataset({"x": (("chain", "draw", "parameter"), draws.astype(float))})
@@ -57,6 +58,13 @@ def standard_errors(draws: Float[np.ndarray, "chain draw parameter"]) -> tuple[n
     """Monte Carlo standard errors of the mean and of the standard deviation of every parameter, by ArviZ."""
     mean, sd = (_by_arviz("mcse", draws, method=method) for method in ("mean", "sd"))
     return mean, sd
+
+
+def quantile_errors(
+    draws: Float[np.ndarray, "chain draw parameter"], probs: Sequence[float]
+) -> Float[np.ndarray, "prob parameter"]:
+    """Monte Carlo standard errors of quantiles, by ArviZ."""
+    return np.stack([_by_arviz("mcse", draws, method="quantile", prob=prob) for prob in probs])
 
 
 def nested_r_hat(

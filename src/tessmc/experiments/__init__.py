@@ -1,19 +1,23 @@
 """The paper's experiments beside every peer: needs `pip install "tessmc[bench]"`."""
 
-from tessmc.experiments._measure import BUDGETS, judge_draws, measure
+from tessmc.experiments._measure import BUDGETS, Job, Row, judge_draws, measure
 from tessmc.experiments._peers import SAMPLERS
 from tessmc.experiments._protocol import Batch, Sampler, Task
-from tessmc.experiments._references import MODELS, Model, Reference
+from tessmc.experiments._references import MODELS, PROBS, STORED, Model, Reference
 from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, in_parts, save, table
 
 __all__ = [
     "BUDGETS",
     "FOOTNOTE",
     "MODELS",
+    "PROBS",
     "SAMPLERS",
+    "STORED",
     "Batch",
+    "Job",
     "Model",
     "Reference",
+    "Row",
     "Sampler",
     "Task",
     "as_markdown",

@@ -1,13 +1,13 @@
-"""One run in a process of its own: `python -m tessmc.experiments MODEL SAMPLER SEED BUDGET SECONDS BEGAN`."""
+"""One run in a process of its own: `python -m tessmc.experiments JSON`, of a `Job` and when it began."""
 
 import json
 import sys
 
-from tessmc.experiments._measure import run
+from tessmc.experiments._measure import Job, run
 
-name, sampler, seed, budget, limit, began = sys.argv[1:]
+*asked, began = json.loads(sys.argv[1])
 try:
-    row = run(name, sampler, int(seed), budget, float(limit), float(began))
+    row = run(Job(*asked), began)
 except ModuleNotFoundError as error:
-    sys.exit(f'{error}: pip install "tessmc[bench]"')
+    sys.exit(f'{error}: pip install "tessmc[bench,poco]"')
 sys.stdout.write(json.dumps(row) + "\n")

@@ -4,19 +4,21 @@ import json
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.random as jr
 import numpy as np
 
-from tessmc.diagnostics import convergence, paper_metric, stein_discrepancy
-from tessmc.experiments._peers import SAMPLERS
+from tessmc.diagnostics import convergence, nested_r_hat, paper_metric, stein_discrepancy
+from tessmc.experiments._peers import OWN_DRAWS, SAMPLERS
 from tessmc.experiments._protocol import Task
-from tessmc.experiments._references import MODELS, Reference
+from tessmc.experiments._references import MODELS, PROBS, Reference
 from tessmc.targets import AbstractTarget
 
 MAX_R_HAT, MAX_ERROR = 1.01, 0.1
+# Groups of chains that are judged as one by nested R-hat.
+NUM_SUPERCHAINS = 8
 # Pairs of more draws than this would take minutes.
 MAX_STEIN = 12_800
 BUDGETS = ("paper", "gate")
@@ -26,11 +28,21 @@ GRACE = 120.0
 Row = dict[str, Any]
 
 
-def measure(model: str, sampler: str, seed: int, budget: str, limit: float) -> Row:
+class Job(NamedTuple):
+    """A run to be measured: `limit` in seconds, `num_draws` of each chain between two looks at the gate."""
+
+    model: str
+    sampler: str
+    seed: int
+    budget: str = "gate"
+    limit: float = 300.0
+    num_draws: int = 100
+
+
+def measure(job: Job) -> Row:
     """The row of a run in a new process; one that crashes or hangs is a row, too."""
-    job = (model, sampler, str(seed), budget, str(limit), repr(time.time()))
-    command = [sys.executable, "-W", "ignore", "-m", "tessmc.experiments", *job]
-    named = {"model": model, "sampler": sampler, "seed": seed, "budget": budget}
+    command = [sys.executable, "-W", "ignore", "-m", "tessmc.experiments", json.dumps([*job, time.time()])]
+    named, limit = job._asdict(), job.limit
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit + GRACE)
     except subprocess.TimeoutExpired:
@@ -40,21 +52,26 @@ def measure(model: str, sampler: str, seed: int, budget: str, limit: float) -> R
     return {**named, **json.loads(done.stdout.splitlines()[-1])}
 
 
-def run(model: str, sampler: str, seed: int, budget: str, limit: float, began: float) -> Row:
+def run(job: Job, began: float) -> Row:
     """Draw until the budget is spent, and judge the draws; what judging takes is not counted."""
-    target = MODELS[model].make()
-    batches = SAMPLERS[sampler](Task(target, jr.key(seed)))
-    draws, paid, judging = [], np.zeros(2, int), 0.0
+    model = MODELS[job.model]
+    target = model.make()
+    batches = SAMPLERS[job.sampler](Task(target, jr.key(job.seed), num_draws=job.num_draws))
+    draws, paid, judging, reference = [], np.zeros(2, int), 0.0, None
     for count, batch in enumerate(batches, 1):
         draws.append(batch.draws)
         paid += (batch.num_evaluations, batch.num_gradients)
         elapsed = time.time() - began
         seconds = elapsed - judging
-        is_last = budget == "paper" or seconds > limit or elapsed > 2 * limit
+        if job.budget == "paper":
+            is_last = sum(each.shape[1] for each in draws) >= OWN_DRAWS.get(job.sampler, job.num_draws)
+        else:
+            is_last = seconds > job.limit or elapsed > 2 * job.limit
         # Looking after 1, 2, 4, ... batches costs no more than the last look twice.
-        if not is_last and count & (count - 1):
+        if not is_last and (job.budget == "paper" or count & (count - 1)):
             continue
-        found = judge_draws(np.concatenate(draws, axis=1), MODELS[model].refer(target))
+        reference = reference or model.refer(target)
+        found = judge_draws(np.concatenate(draws, axis=1), reference)
         judging = time.time() - began - seconds
         if is_last or found["passes"]:
             break
@@ -66,7 +83,8 @@ def run(model: str, sampler: str, seed: int, budget: str, limit: float, began: f
 
 def judge_draws(draws: np.ndarray, reference: Reference) -> Row:
     """R-hat, effective draws, errors against the reference, and whether the gate is passed."""
-    found = convergence(draws)
+    found, size = convergence(draws), max(1, len(draws) // NUM_SUPERCHAINS)
+    nested = nested_r_hat(draws[: len(draws) // size * size], len(draws) // size)
     draws = draws.astype(np.float64)
     # Of a coordinate that never moves R-hat is not a number.
     moves = np.isfinite(found.r_hat)
@@ -75,12 +93,15 @@ def judge_draws(draws: np.ndarray, reference: Reference) -> Row:
         "num_chains": draws.shape[0],
         "num_draws": draws.shape[1],
         "r_hat": float(np.where(moves, found.r_hat, np.inf).max()),
+        "nested_r_hat": float(np.where(moves, nested, np.inf).max()),
         "ess_bulk": float(np.where(moves, found.ess_bulk, 0).min()),
         "ess_tail": float(np.where(moves, found.ess_tail, 0).min()),
         "mean_error": float(np.nan_to_num(errors, nan=np.inf).max()),
         "sd_error": float(np.abs(draws.std(axis=(0, 1)) / reference.sd - 1).max()),
+        "quantile_error": float(np.abs((np.quantile(draws, PROBS, (0, 1)) - reference.quantiles) / reference.sd).max()),
     }
-    return {**row, "passes": row["r_hat"] < MAX_R_HAT and row["mean_error"] < MAX_ERROR}
+    agree = max(row["r_hat"], row["nested_r_hat"]) < MAX_R_HAT
+    return {**row, "passes": agree and row["mean_error"] < MAX_ERROR}
 
 
 def gated(row: Row) -> Row:

@@ -26,7 +26,7 @@ from tessmc.transports import paper_coupling
 # The paper's, for NUTS and NeuTra.
 TARGET_ACCEPTANCE = 0.8
 # What those who run a few chains for a while take by default.
-NUM_CHAINS, NUM_WARMUP = 4, 1000
+NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 1000, 1000
 
 # One transition of one chain: (key, state) -> (state, gradients paid).
 Step = Callable[[Key, Any], tuple[Any, Array]]
@@ -35,16 +35,21 @@ Step = Callable[[Key, Any], tuple[Any, Array]]
 # --- ourselves -----------------------------------------------------------------------------------
 
 
-def tess(task: Task) -> Iterator[Batch]:
+def tess(task: Task, use_gradient: bool | None = None) -> Iterator[Batch]:
     """As `tessmc.sample` runs."""
     asked = WarmupTask(task.target, None, None, task.key, task.num_chains, task.num_warmup, Clock(), _say_nothing)
-    warmed = Warmup.auto().run(asked)
+    warmed = Warmup.auto(use_gradient=use_gradient).run(asked)
     chains, num_gradients, paid = warmed.chains, warmed.num_evaluations["fit"], 0
     while True:
         chains, draws = collect(warmed.kernel, chains, task.num_draws * warmed.stride)
         before, paid = paid, count_evaluations(chains)
         yield Batch(every(draws, warmed.stride).position, paid - before, num_gradients)
         num_gradients = 0
+
+
+def tess_free(task: Task) -> Iterator[Batch]:
+    """Without gradients of the density, as a black box is sampled."""
+    yield from tess(task, use_gradient=False)
 
 
 def _say_nothing(*_: object) -> None:
@@ -191,6 +196,41 @@ def mams(task: Task, num_tuning: int = 5000) -> Iterator[Batch]:
         return state, 2 * info.num_integration_steps
 
     yield from _burnt_in(task, step, states, keys[2:], 2 * int(num_tuned))
+
+
+def laps(task: Task, num_steps: int = 15) -> Iterator[Batch]:
+    """The same dynamics of an ensemble, first without the correction and then with it (Robnik and Seljak 2025).
+
+    BlackJAX gives back where the chains end and how long their steps were, not the draws on the way: the corrected
+    kernel goes on from there, its metric the variances of the ensemble, as LAPS has it.
+    """
+    from blackjax.adaptation.laps import laps as warm_up
+    from blackjax.mcmc import adjusted_mclmc as adjusted
+    from blackjax.mcmc.integrators import isokinetic_mclachlan
+
+    log_density, dim, dtype = task.target.log_density, task.target.dim, task.target.dtype
+    key_warmup, key_draws = split(task.key, 2)
+    found, cost, _, states = warm_up(
+        log_density,
+        lambda key: jr.normal(key, (dim,), dtype),
+        dim,
+        task.num_warmup,
+        4 * task.num_warmup,
+        task.num_chains,
+        jax.sharding.Mesh(jax.devices()[:1], ("chains",)),
+        key_warmup,
+        steps_per_sample=num_steps,
+    )
+    step_size, variances = found["phase_2"]["step_size"][-1], jnp.var(states.position, axis=0)
+    kernel = adjusted.build_kernel(integrator=isokinetic_mclachlan)
+
+    def step(key: Key, state: Any) -> tuple[Any, Array]:
+        state, _ = kernel(key, state, log_density, step_size, (num_steps,), variances, 1.25)
+        return state, jnp.int32(cost * num_steps)
+
+    # A gradient a step before the correction.
+    num_gradients = len(found["phase_1"]["L"]) + cost * num_steps * len(found["phase_2"]["L"])
+    yield from draw_on(task, step, states, key_draws, task.num_chains * num_gradients)
 
 
 def _states(task: Task, init: Callable[[Point, Key], Any], key: Key) -> Any:
@@ -349,6 +389,32 @@ def zeus(task: Task) -> Iterator[Batch]:
         yield Batch(ensemble.get_chain()[-task.num_draws :].swapaxes(0, 1), paid - before, 0)
 
 
+def pocomc(task: Task) -> Iterator[Batch]:
+    """Preconditioned Monte Carlo: particles tempered from N(0, I) to the target with a flow (Karamanis et al. 2022).
+
+    They have weights and no chains: as many as they are worth are drawn by weight and dealt into four rows, so that
+    its R-hat says nothing. A further batch is a run of its own.
+    """
+    import pocomc as package
+    from scipy.stats import norm
+
+    prior, density, paid = package.Prior(task.target.dim * [norm()]), CountedDensity(task.target), 0
+    seeds = np.random.default_rng(np.asarray(jr.key_data(task.key)))
+    while True:
+        sampler = package.Sampler(
+            prior,
+            lambda points: density(points) - prior.logpdf(points),
+            vectorize=True,
+            random_state=int(seeds.integers(2**31)),
+        )
+        sampler.run(n_evidence=0, progress=False)
+        points, weights, *_ = sampler.posterior()
+        size = int(1 / np.sum(weights**2)) // NUM_CHAINS
+        draws = seeds.choice(points, (NUM_CHAINS, size), p=weights)
+        before, paid = paid, density.num_evaluations
+        yield Batch(draws, paid - before, 0)
+
+
 class CountedDensity:
     """The log density of many points at once, for samplers in NumPy; NaN is impossible, and points are counted."""
 
@@ -366,16 +432,21 @@ class CountedDensity:
         return np.nan_to_num(values, nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
 
 
+# What the paper's budget is for those who have a custom of their own: draws of each chain.
+OWN_DRAWS = {"numpyro": NUM_DRAWS, "nutpie": NUM_DRAWS}
 SAMPLERS: dict[str, Sampler] = {
     "tess": tess,
+    "tess_free": tess_free,
     "nuts": nuts,
     "meads": meads,
     "chees": chees,
     "neutra": neutra,
     "mclmc": mclmc,
     "mams": mams,
+    "laps": laps,
     "numpyro": numpyro,
     "nutpie": nutpie,
     "emcee": emcee,
     "zeus": zeus,
+    "pocomc": pocomc,
 }

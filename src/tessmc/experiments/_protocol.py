@@ -19,6 +19,7 @@ class Task(NamedTuple):
         num_chains: for samplers of many chains; those with a custom of their own keep to it.
         num_warmup: transitions of each chain, likewise.
         num_draws: of each chain, that are given back at a time.
+        init: points to start at, if not at draws of N(0, I).
     """
 
     target: AbstractTarget
@@ -26,9 +27,12 @@ class Task(NamedTuple):
     num_chains: int = 128
     num_warmup: int = 400
     num_draws: int = 100
+    init: Points | None = None
 
     def starts(self, num_chains: int) -> Points:
-        """N(0, I) in the unconstrained space: where every sampler begins."""
+        """Draws of N(0, I) in the unconstrained space, if nothing else is known: where every sampler begins."""
+        if self.init is not None:
+            return self.init[:num_chains]
         rng = np.random.default_rng(np.asarray(jr.key_data(self.key)))
         return put(rng.standard_normal((num_chains, self.target.dim)), self.target.dtype)
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tessmc.experiments._measure import Row, measure
+from tessmc.experiments._measure import Job, Row, measure
 
 # Title → (head, key, format) of its columns.
 PARTS = {
     "What counts": (
         ("R-hat", "r_hat", "{:.3f}"),
+        ("nested", "nested_r_hat", "{:.3f}"),
         ("bulk ESS", "ess_bulk", "{:.0f}"),
         ("tail ESS", "ess_tail", "{:.0f}"),
         ("mean error", "mean_error", "{:.3f}"),
@@ -34,24 +35,18 @@ PARTS = {
 }
 COLUMNS = [column for part in PARTS.values() for column in part]
 FOOTNOTE = (
-    "* the paper's metric, which cannot tell mixing from standing still. Gated: zero unless R-hat < 1.01 and all means "
-    "are within 0.1 sd of the reference."
+    "* the paper's metric, which cannot tell mixing from standing still. Gated: zero unless R-hat and nested R-hat are "
+    "below 1.01 and all means within 0.1 sd of the reference."
 )
+OURS = ("tess", "tess_free")
 
 
-def compare(
-    model: str,
-    samplers: Sequence[str],
-    budget: str,
-    num_seeds: int,
-    limit: float,
-    watch: Callable[[str], None] = lambda _: None,
-) -> Iterator[Row]:
-    """Rows of all runs: samplers take turns, so that a noisy moment hits all alike."""
-    for seed in range(num_seeds):
-        for sampler in samplers:
-            watch(f"{model}: {sampler}, seed {seed + 1} of {num_seeds}, at most {limit:.0f} s")
-            yield measure(model, sampler, seed, budget, limit)
+def compare(jobs: Sequence[Job], watch: Callable[[str], None] = lambda _: None) -> Iterator[Row]:
+    """The rows of all runs, one after the other."""
+    for count, job in enumerate(jobs, 1):
+        limit = f", at most {job.limit:.0f} s" if job.budget == "gate" else ""
+        watch(f"{job.model}, run {count} of {len(jobs)}: {job.sampler}, seed {job.seed}{limit}")
+        yield measure(job)
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
@@ -82,9 +77,9 @@ def in_parts(lines: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[list[st
 
 
 def ratio(speeds: dict[str, float], name: str) -> str:
-    """How many times as fast TESS is behind the gate; of its own row, compared with the best peer."""
-    ours, peers = speeds.get("tess", 0.0), [speed for peer, speed in speeds.items() if peer != "tess"]
-    theirs = speeds[name] if name != "tess" else max(peers, default=0.0)
+    """How many times as fast TESS is behind the gate; of its own rows, compared with the best peer."""
+    best = max([speed for peer, speed in speeds.items() if peer not in OURS], default=0.0)
+    ours, theirs = (speeds[name], best) if name in OURS else (speeds.get("tess", 0.0), speeds[name])
     if not ours and not theirs:
         return "–"
     return f"{ours / theirs:.3g}" if theirs else "∞"
@@ -96,9 +91,8 @@ def _median(rows: Sequence[Row], key: str) -> float:
 
 
 def as_markdown(lines: Sequence[Sequence[str]]) -> str:
-    """The table, with its footnote."""
     head, *body = ("| " + " | ".join(line) + " |" for line in lines)
-    return "\n".join([head, "|" + len(lines[0]) * " --- |", *body, "", FOOTNOTE, ""])
+    return "\n".join([head, "|" + len(lines[0]) * " --- |", *body, ""])
 
 
 def save(rows: Sequence[Row], title: str, folder: Path) -> list[Path]:
@@ -106,7 +100,7 @@ def save(rows: Sequence[Row], title: str, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{title}.{ending}" for ending in ("json", "md", "png")]
     paths[0].write_text(json.dumps(list(rows), indent=1) + "\n")
-    paths[1].write_text(f"# {title}\n\n{as_markdown(table(rows))}")
+    paths[1].write_text(f"# {title}\n\n{as_markdown(table(rows))}\n{FOOTNOTE}\n")
     draw_speeds(rows, title, paths[2])
     return paths
 
@@ -120,7 +114,7 @@ def draw_speeds(rows: Sequence[Row], title: str, path: Path) -> None:
     order = np.argsort(speeds)
     figure = Figure(figsize=(7, 1 + 0.4 * len(samplers)), layout="constrained")
     axes = figure.subplots()
-    colors = ["#c8553d" if samplers[i] == "tess" else "#3b6ea5" for i in order]
+    colors = ["#c8553d" if samplers[i] in OURS else "#3b6ea5" for i in order]
     axes.barh([samplers[i] for i in order], [speeds[i] for i in order], color=colors)
     least = min([speed for speed in speeds if speed > 0], default=1.0)
     axes.set_xscale("log")

@@ -42,8 +42,30 @@ def figure_one(
     _save(figure, path)
 
 
+def side_by_side(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | Path, max_points: int = 5000) -> None:
+    """Clouds of points in the plane, a panel each, on the same axes: Figure 2.
+
+    Args:
+        clouds: title → points, a row each.
+        names: of the two coordinates.
+        path: of the picture.
+        max_points: of each cloud, taken evenly.
+    """
+    figure, axes = plt.subplots(1, len(clouds), figsize=(1 + 4.5 * len(clouds), 4), sharex=True, sharey=True)
+    for panel, (title, points) in zip(np.ravel(axes), clouds.items(), strict=True):
+        panel.plot(*_few(points, max_points).T, ".", color=DRAWS, alpha=0.3, markersize=2)
+        panel.set(title=title, xlabel=names[0])
+        panel.spines[["top", "right"]].set_visible(False)
+    np.ravel(axes)[0].set_ylabel(names[1])
+    _save(figure, path)
+
+
+def _few(points: np.ndarray, count: int) -> np.ndarray:
+    return points[np.linspace(0, len(points) - 1, min(len(points), count)).astype(int)]
+
+
 def pair_plot(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | Path, max_points: int = 2000) -> None:
-    """Every pair of coordinates of one cloud of points or of several: Figures 2 and 3, and the supplement's.
+    """Every pair of coordinates of one cloud of points or of several: Figure 3, and the supplement's.
 
     On the diagonal are histograms; two coordinates alone have one panel.
 
@@ -63,7 +85,7 @@ def pair_plot(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | P
         y, x = down + first, across
         panel.set_visible(x <= y)
         for label, points in clouds.items():
-            few = points[np.linspace(0, len(points) - 1, min(len(points), max_points)).astype(int)]
+            few = _few(points, max_points)
             if x == y:
                 panel.hist(points[:, x], 40, range=limits[x], density=True, histtype="step", color=colors[label])
             elif x < y:

@@ -1,0 +1,86 @@
+"""The paper's experiments beside all peers: `python -m benchmarks.experiments [--minutes m] [--seeds n] [--limit s]`.
+
+Every sampler has its first seed on every model before any has its second, and nothing new begins when the minutes are
+over. Rows and pictures go to `docs/results/`, and the tables of `docs/results.md` are written anew.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import jax
+
+from tessmc.experiments import SAMPLERS, Job, Row, as_markdown, in_parts, measure, save, table
+
+PAGE, FOLDER = Path("docs/results.md"), Path("docs/results")
+MODELS = ("oxygen", "sparse_logistic", "regime_switching", "predator_prey")
+# The paper's own, and ourselves without gradients.
+OF_PAPER = ("tess", "tess_free", "meads", "chees", "nuts", "neutra")
+# Which parts of a table are shown.
+PARTS = {"gate": ("What counts", "What it took"), "paper": ("The paper's metric", "What counts")}
+
+
+def jobs(num_seeds: int, limit: float) -> list[Job]:
+    """In the order in which they are run."""
+    return [
+        Job(model, sampler, seed, budget, limit)
+        for seed in range(num_seeds)
+        for model in MODELS
+        for budget, samplers in (("gate", SAMPLERS), ("paper", OF_PAPER))
+        for sampler in samplers
+    ]
+
+
+def fill(page: str, name: str, text: str) -> str:
+    """The page with the text between the two comments of that name."""
+    found = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not found.search(page):
+        raise ValueError(f"the page has no place for {name}")
+    return found.sub(lambda place: f"{place[1]}\n{text}\n{place[2]}", page)
+
+
+def shown(rows: list[Row], budget: str) -> str:
+    """The parts of a table that count for the budget, as Markdown."""
+    parts = dict(in_parts(table(rows)))
+    return "\n".join(as_markdown(parts[title]) for title in PARTS[budget])
+
+
+def described(seconds: float) -> str:
+    """Of which state of the project, and on what, the tables are."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    machine = f"{os.cpu_count()} CPU cores, jax {jax.__version__}"
+    return f"Commit `{commit}`, `make experiments`, {seconds / 60:.0f} minutes on {machine}.\n"
+
+
+def publish(rows: dict[tuple[str, str], list[Row]], seconds: float) -> None:
+    """Rows, pictures and the page."""
+    page = fill(PAGE.read_text(), "run", described(seconds))
+    for (model, budget), found in rows.items():
+        save(found, f"{model}-{budget}", FOLDER)
+        page = fill(page, f"{model}-{budget}", shown(found, budget))
+    PAGE.write_text(page)
+
+
+def main(minutes: float, num_seeds: int, limit: float) -> None:
+    began, rows = time.time(), {}
+    try:
+        for job in jobs(num_seeds, limit):
+            if time.time() - began > 60 * minutes:
+                break
+            row = measure(job)
+            print(f"{job.model} {job.budget} {job.sampler} {job.seed}: {row['status']}", flush=True)
+            rows.setdefault((job.model, job.budget), []).append(row)
+    finally:
+        publish(rows, time.time() - began)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=80)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=60)
+    asked = parser.parse_args()
+    main(asked.minutes, asked.seeds, asked.limit)

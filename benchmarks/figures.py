@@ -1,0 +1,57 @@
+"""The paper's Figures 2 and 3 and the supplement's pair plot, drawn anew: `python -m benchmarks.figures [FOLDER]`."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.random as jr
+import numpy as np
+
+import tessmc
+from tessmc.experiments import SAMPLERS, Task
+from tessmc.report import pair_plot
+
+FOLDER = Path("docs/results")
+
+
+def columns(target: tessmc.Target, positions: np.ndarray, names: list[str]) -> np.ndarray:
+    """Parameters in their supports, a column each."""
+    found = jax.jit(jax.vmap(target.constrain))(positions.reshape(-1, target.dim))
+    return np.stack([np.asarray(found[name]) for name in names], axis=1)
+
+
+def figure_two(path: Path) -> None:
+    """Oxygen: draws of the target, and of what the learned map makes of N(0, I)."""
+    target, names = tessmc.models.oxygen(), ["theta0", "theta1"]
+    result = tessmc.sample(target, num_samples=100, progress=False)
+    references = jr.normal(jr.key(1), (12_800, target.dim))
+    learned = np.asarray(jax.jit(jax.vmap(result.transport.transform))(references))
+    clouds = {"the learned map's draws": learned, "draws of TESS": result.unconstrained}
+    pair_plot({label: columns(target, points, names) for label, points in clouds.items()}, names, path)
+
+
+def figure_three(path: Path) -> None:
+    """Predator and prey: initial values and scales, by TESS and by NumPyro's NUTS."""
+    target, names = tessmc.models.predator_prey(), ["p0", "q0", "sigma_p", "sigma_q"]
+    nuts = next(SAMPLERS["numpyro"](Task(target, jr.key(0), num_draws=1000))).draws
+    clouds = {
+        "NUTS, 4 × 1000": nuts,
+        "TESS, 128 × 100": tessmc.sample(target, num_samples=100, progress=False).unconstrained,
+    }
+    pair_plot({label: columns(target, points, names) for label, points in clouds.items()}, names, path)
+
+
+def hidden_markov(path: Path) -> None:
+    """Regime switching: every pair of parameters."""
+    target = tessmc.models.regime_switching()
+    result = tessmc.sample(target, num_samples=100, progress=False)
+    names = list(result.posterior)
+    pair_plot({"draws of TESS": columns(target, result.unconstrained, names)}, names, path)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for draw in (figure_two, figure_three, hidden_markov):
+        draw(folder / f"{draw.__name__}.png")
+        print(folder / f"{draw.__name__}.png", flush=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 import tessmc
 from tessmc.experiments import SAMPLERS, Task
-from tessmc.report import pair_plot
+from tessmc.report import pair_plot, side_by_side
 
 FOLDER = Path("docs/results")
 
@@ -26,18 +26,15 @@ def figure_two(path: Path) -> None:
     result = tessmc.sample(target, num_samples=100, progress=False)
     references = jr.normal(jr.key(1), (12_800, target.dim))
     learned = np.asarray(jax.jit(jax.vmap(result.transport.transform))(references))
-    clouds = {"the learned map's draws": learned, "draws of TESS": result.unconstrained}
-    pair_plot({label: columns(target, points, names) for label, points in clouds.items()}, names, path)
+    clouds = {"draws of the target by TESS": result.unconstrained, "draws of N(0, I) through the learned map": learned}
+    side_by_side({title: columns(target, points, names) for title, points in clouds.items()}, names, path)
 
 
 def figure_three(path: Path) -> None:
-    """Predator and prey: initial values and scales, by TESS and by NumPyro's NUTS."""
+    """Predator and prey: initial values and scales, by TESS and by ChEES-HMC, in the paper's budget."""
     target, names = tessmc.models.predator_prey(), ["p0", "q0", "sigma_p", "sigma_q"]
-    nuts = next(SAMPLERS["numpyro"](Task(target, jr.key(0), num_draws=1000))).draws
-    clouds = {
-        "NUTS, 4 × 1000": nuts,
-        "TESS, 128 × 100": tessmc.sample(target, num_samples=100, progress=False).unconstrained,
-    }
+    runs = {"ChEES-HMC, 128 × 100": "chees", "TESS, 128 × 100": "tess"}
+    clouds = {label: next(SAMPLERS[name](Task(target, jr.key(0)))).draws for label, name in runs.items()}
     pair_plot({label: columns(target, points, names) for label, points in clouds.items()}, names, path)
 
 
@@ -45,8 +42,8 @@ def hidden_markov(path: Path) -> None:
     """Regime switching: every pair of parameters."""
     target = tessmc.models.regime_switching()
     result = tessmc.sample(target, num_samples=100, progress=False)
-    names = list(result.posterior)
-    pair_plot({"draws of TESS": columns(target, result.unconstrained, names)}, names, path)
+    positions = np.concatenate([draws.reshape(12_800, -1) for draws in result.posterior.values()], axis=1)
+    pair_plot({"draws of TESS": positions}, result.parameter_names, path)
 
 
 if __name__ == "__main__":

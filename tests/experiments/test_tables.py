@@ -119,6 +119,14 @@ def test_a_peer_that_crashes_or_hangs_is_a_row(monkeypatch):
     assert measure(Job("banana", "tess", 0, "paper", 10.0))["status"] == "no answer within 130 s"
 
 
+def test_of_very_many_draws_some_are_looked_at(monkeypatch):
+    monkeypatch.setattr(_measure, "MAX_LOOK", 100)
+    reference = Reference(np.zeros(1), np.ones(1), np.zeros((3, 1)), *3 * [np.zeros(1)])
+    row = judge_draws(np.random.default_rng(0).normal(size=(8, 950, 1)), reference)
+    assert row["num_draws"] == 950
+    assert 500 < row["ess_bulk"] < 1100
+
+
 def test_draws_that_stand_still_are_judged():
     reference = MODELS["banana"].refer(MODELS["banana"].make())
     row = judge_draws(np.ones((4, 50, 2)), reference)

@@ -120,11 +120,14 @@ def test_a_peer_that_crashes_or_hangs_is_a_row(monkeypatch):
 
 
 def test_of_very_many_draws_some_are_looked_at(monkeypatch):
-    monkeypatch.setattr(_measure, "MAX_LOOK", 100)
+    monkeypatch.setattr(_measure, "MAX_LOOK", 800)
     reference = Reference(np.zeros(1), np.ones(1), np.zeros((3, 1)), *3 * [np.zeros(1)])
-    row = judge_draws(np.random.default_rng(0).normal(size=(8, 950, 1)), reference)
+    draws = np.random.default_rng(0).normal(size=(8, 950, 1))
+    row = judge_draws(draws, reference)
     assert row["num_draws"] == 950
     assert 500 < row["ess_bulk"] < 1100
+    # Means are those of all draws.
+    assert row["mean_error"] == pytest.approx(abs(draws.mean()))
 
 
 def test_draws_that_stand_still_are_judged():

@@ -1,7 +1,7 @@
 """ArviZ's R-hat and effective sample sizes, and the verdict they give."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from types import ModuleType
 from typing import NamedTuple
 
@@ -61,7 +61,7 @@ def standard_errors(draws: Float[np.ndarray, "chain draw parameter"]) -> tuple[n
 
 
 def quantile_errors(
-    draws: Float[np.ndarray, "chain draw parameter"], probs: Sequence[float]
+    draws: Float[np.ndarray, "chain draw parameter"], probs: Iterable[float]
 ) -> Float[np.ndarray, "prob parameter"]:
     """Monte Carlo standard errors of quantiles, by ArviZ."""
     return np.stack([_by_arviz("mcse", draws, method="quantile", prob=prob) for prob in probs])

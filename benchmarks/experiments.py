@@ -79,8 +79,8 @@ def main(minutes: float, num_seeds: int, limit: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=80)
+    parser.add_argument("--minutes", type=float, default=85)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=60)
+    parser.add_argument("--limit", type=float, default=90)
     asked = parser.parse_args()
     main(asked.minutes, asked.seeds, asked.limit)

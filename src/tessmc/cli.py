@@ -48,7 +48,7 @@ def bench(
     ] = "gate",
     seeds: Annotated[int, typer.Option(help="Runs of every sampler; the table has their medians.", min=1)] = 3,
     limit: Annotated[float, typer.Option(help="Seconds that every run may take.", min=1)] = 300.0,
-    draws: Annotated[int, typer.Option(help="Of each chain, between two looks at the gate.", min=10)] = 100,
+    draws: Annotated[int, typer.Option(help="Of each chain, at a time.", min=10)] = 100,
     out: Annotated[Path, typer.Option(help="The folder for the table (JSON, Markdown) and the picture.")] = Path(
         "bench"
     ),
@@ -70,7 +70,9 @@ def bench(
         rows = list(experiments.compare(jobs, status.update))
     paths = experiments.save(rows, f"{model}-{budget}", out)
     for title, (head, *lines) in experiments.in_parts(experiments.table(rows)):
-        shown = Table(*head, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=0)
+        for place, name in enumerate(head):
+            shown.add_column(name, justify="right" if place else "left")
         for line in lines:
             shown.add_row(*line)
         console.print(shown)

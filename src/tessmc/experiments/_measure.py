@@ -1,8 +1,10 @@
 """One cold run of one sampler on one model, and all that is to be said of it."""
 
 import json
+import os
 import subprocess
 import sys
+import threading
 import time
 from typing import Any, NamedTuple
 
@@ -25,8 +27,10 @@ MAX_LOOK = 2**20
 # Pairs of more draws than this would take minutes.
 MAX_STEIN = 12_800
 BUDGETS = ("paper", "gate")
-# What a process may take beyond its limit before it counts as hanging.
-GRACE = 120.0
+# A look at the gate waits until the run has grown by this factor: nobody stops after a moment of drawing.
+GROWTH = 1.25
+# What a run may draw beyond its limit before it counts as hanging, and how its process then ends.
+GRACE, HUNG = 30.0, 75
 
 Row = dict[str, Any]
 
@@ -45,11 +49,13 @@ class Job(NamedTuple):
 def measure(job: Job) -> Row:
     """The row of a run in a new process; one that crashes or hangs is a row, too."""
     command = [sys.executable, "-W", "ignore", "-m", "tessmc.experiments", json.dumps([*job, time.time()])]
-    named, limit = job._asdict(), job.limit
+    named, hung = job._asdict(), f"no answer within {job.limit + GRACE:.0f} s"
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit + GRACE)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=4 * job.limit + GRACE)
     except subprocess.TimeoutExpired:
-        return {**named, "status": f"no answer within {limit + GRACE:.0f} s"}
+        return {**named, "status": hung}
+    if done.returncode == HUNG:
+        return {**named, "status": hung}
     if done.returncode:
         return {**named, "status": "crashed: " + (done.stderr.strip().splitlines() or ["without a word"])[-1][:200]}
     return {**named, **json.loads(done.stdout.splitlines()[-1])}
@@ -60,28 +66,39 @@ def run(job: Job, began: float) -> Row:
     model = MODELS[job.model]
     target = model.make()
     batches = SAMPLERS[job.sampler](Task(target, jr.key(job.seed), num_draws=job.num_draws))
-    draws, paid, judging, reference = [], np.zeros(2, int), 0.0, None
-    for count, batch in enumerate(batches, 1):
+    draws, paid, judging, next_look, reference = [], np.zeros(2, int), 0.0, None, None
+    watch = _watch(job.limit + GRACE - (time.time() - began))
+    for batch in batches:
         draws.append(batch.draws)
         paid += (batch.num_evaluations, batch.num_gradients)
         elapsed = time.time() - began
         seconds = elapsed - judging
+        next_look = next_look or GROWTH * seconds
         if job.budget == "paper":
             is_last = sum(each.shape[1] for each in draws) >= OWN_DRAWS.get(job.sampler, job.num_draws)
         else:
             is_last = seconds > job.limit or elapsed > 2 * job.limit
-        # Looking after 1, 2, 4, ... batches costs no more than the last look twice.
-        if not is_last and (job.budget == "paper" or count & (count - 1)):
+        if not is_last and (job.budget == "paper" or seconds < next_look):
             continue
+        watch.cancel()
         reference = reference or model.refer(target)
         found = judge_draws(np.concatenate(draws, axis=1), reference)
-        judging = time.time() - began - seconds
         if is_last or found["passes"]:
             break
+        judging, next_look = time.time() - began - seconds, GROWTH * seconds
+        watch = _watch(job.limit + GRACE - seconds)
     row = {**found, "seconds": seconds, "num_evaluations": int(paid[0]), "num_gradients": int(paid[1])}
     row |= gated(row)
     row |= paper_columns(target, np.concatenate(draws, axis=1), seconds)
     return {**row, "status": "passes" if found["passes"] else "does not pass"}
+
+
+def _watch(seconds: float) -> threading.Timer:
+    """End the process after so long, whatever it does then; unless it is cancelled."""
+    timer = threading.Timer(max(seconds, 0.0), os._exit, (HUNG,))
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def judge_draws(draws: np.ndarray, reference: Reference) -> Row:

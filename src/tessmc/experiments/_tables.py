@@ -13,11 +13,11 @@ PARTS = {
     "What counts": (
         ("R-hat", "r_hat", "{:.3f}"),
         ("nested", "nested_r_hat", "{:.3f}"),
-        ("bulk ESS", "ess_bulk", "{:.0f}"),
-        ("tail ESS", "ess_tail", "{:.0f}"),
+        ("bulk ESS", "ess_bulk", "{:,.0f}"),
+        ("tail ESS", "ess_tail", "{:,.0f}"),
         ("mean error", "mean_error", "{:.3f}"),
         ("cold s", "seconds", "{:.1f}"),
-        ("gated ESS/s", "ess_per_second", "{:.4g}"),
+        ("gated ESS/s", "ess_per_second", "{:,.1f}"),
     ),
     "What it took": (
         ("evaluations", "num_evaluations", "{:,.0f}"),
@@ -27,8 +27,8 @@ PARTS = {
     "The paper's metric": (
         ("τ_max*", "tau_max", "{:.3g}"),
         ("σ_τ*", "sigma_tau", "{:.3g}"),
-        ("ESS*", "ess", "{:.0f}"),
-        ("ESS/s*", "paper_ess_per_second", "{:.1f}"),
+        ("ESS*", "ess", "{:,.0f}"),
+        ("ESS/s*", "paper_ess_per_second", "{:,.1f}"),
         ("Stein U*", "stein_u", "{:.3g}"),
         ("Stein V*", "stein_v", "{:.3g}"),
     ),

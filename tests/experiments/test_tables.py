@@ -91,8 +91,8 @@ def test_the_papers_budget_is_one_batch_or_a_samplers_own(monkeypatch):
 @pytest.mark.usefixtures("peers")
 def test_a_look_at_the_gate_waits_until_the_run_has_grown(monkeypatch):
     seen = []
-    judge = _measure.judge_draws
-    monkeypatch.setattr(_measure, "judge_draws", lambda draws, _: seen.append(draws.shape[1]) or judge(draws, _))
+    passes = _measure.passes
+    monkeypatch.setattr(_measure, "passes", lambda kept, _: seen.append(kept.num_draws) or passes(kept, _))
     began = time.time() - 0.4
     row = _measure.run(Job("banana", "exact", 0, num_draws=700), began)
     # Batches of 20 ms: five of them are a quarter of the time before the first.
@@ -132,15 +132,18 @@ def test_a_peer_that_crashes_or_hangs_is_a_row(monkeypatch):
     assert measure(Job("banana", "tess", 0, "paper", 10.0))["status"] == "no answer within 40 s"
 
 
-def test_of_very_many_draws_some_are_looked_at(monkeypatch):
-    monkeypatch.setattr(_measure, "MAX_LOOK", 800)
-    reference = Reference(np.zeros(1), np.ones(1), np.zeros((3, 1)), *3 * [np.zeros(1)])
-    draws = np.random.default_rng(0).normal(size=(8, 950, 1))
-    row = judge_draws(draws, reference)
-    assert row["num_draws"] == 950
-    assert 500 < row["ess_bulk"] < 1100
-    # Means are those of all draws.
-    assert row["mean_error"] == pytest.approx(abs(draws.mean()))
+def test_of_very_many_draws_some_are_kept(monkeypatch):
+    monkeypatch.setattr(_measure, "MAX_KEPT", 800)
+    draws = np.random.default_rng(0).normal(1, 2, size=(8, 2950, 1))
+    kept = _measure.Kept()
+    for part in np.split(draws, [10, 150, 151, 800, 803, 2000], axis=1):
+        kept.add(part)
+    assert 800 < kept.draws[..., 0].size <= 1600
+    assert np.array_equal(kept.draws, draws[:, ::16])
+    # Moments are those of all draws.
+    assert kept.num_draws == 2950
+    assert kept.mean == pytest.approx(draws.mean((0, 1)))
+    assert kept.sd == pytest.approx(draws.std((0, 1)))
 
 
 def test_draws_that_stand_still_are_judged():

@@ -8,6 +8,7 @@ from tessmc.diagnostics._convergence import (
     judge,
     nested_r_hat,
     quantile_errors,
+    r_hat,
     standard_errors,
 )
 from tessmc.diagnostics._paper import PaperMetric, autocorrelation_times, paper_metric
@@ -25,6 +26,7 @@ __all__ = [
     "nested_r_hat",
     "paper_metric",
     "quantile_errors",
+    "r_hat",
     "standard_errors",
     "stein_discrepancy",
 ]

@@ -40,9 +40,12 @@ def import_arviz() -> ModuleType:
 
 def convergence(draws: Float[np.ndarray, "chain draw parameter"]) -> Convergence:
     """Rank-normalised split R-hat, bulk and tail ESS (Vehtari et al. 2021), by ArviZ."""
-    return Convergence(
-        _by_arviz("rhat", draws), _by_arviz("ess", draws, method="bulk"), _by_arviz("ess", draws, method="tail")
-    )
+    return Convergence(r_hat(draws), _by_arviz("ess", draws, method="bulk"), _by_arviz("ess", draws, method="tail"))
+
+
+def r_hat(draws: Float[np.ndarray, "chain draw parameter"]) -> Float[np.ndarray, " parameter"]:
+    """Rank-normalised split R-hat alone."""
+    return _by_arviz("rhat", draws)
 
 
 def _by_arviz(statistic: str, draws: np.ndarray, **options: object) -> Float[np.ndarray, " parameter"]:

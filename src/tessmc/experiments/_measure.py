@@ -12,7 +12,7 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from tessmc.diagnostics import convergence, nested_r_hat, paper_metric, stein_discrepancy
+from tessmc.diagnostics import convergence, nested_r_hat, paper_metric, r_hat, stein_discrepancy
 from tessmc.experiments._peers import OWN_DRAWS, SAMPLERS
 from tessmc.experiments._protocol import Task
 from tessmc.experiments._references import MODELS, PROBS, Reference
@@ -21,9 +21,9 @@ from tessmc.targets import AbstractTarget
 MAX_R_HAT, MAX_ERROR = 1.01, 0.1
 # Groups of chains that are judged as one by nested R-hat.
 NUM_SUPERCHAINS = 8
-# Draws of all chains that R-hat and ESS are taken from, evenly: of more, what takes minutes is the looking. No sampler
-# that needs so many to pass has as many effective ones.
-MAX_LOOK = 2**20
+# Draws of all chains that are kept, evenly, for R-hat and ESS: of twice as many every other one goes. Of more, looking
+# takes minutes, and who needs so many to pass has not as many effective ones.
+MAX_KEPT = 2**20
 # Pairs of more draws than this would take minutes.
 MAX_STEIN = 12_800
 BUDGETS = ("paper", "gate")
@@ -66,31 +66,31 @@ def run(job: Job, began: float) -> Row:
     model = MODELS[job.model]
     target = model.make()
     batches = SAMPLERS[job.sampler](Task(target, jr.key(job.seed), num_draws=job.num_draws))
-    draws, paid, judging, next_look, reference = [], np.zeros(2, int), 0.0, None, None
+    kept, paid, judging, next_look, reference = Kept(), np.zeros(2, int), 0.0, None, None
     watch = _watch(job.limit + GRACE - (time.time() - began))
     for batch in batches:
-        draws.append(batch.draws)
+        kept.add(batch.draws)
         paid += (batch.num_evaluations, batch.num_gradients)
         elapsed = time.time() - began
         seconds = elapsed - judging
         next_look = next_look or GROWTH * seconds
         if job.budget == "paper":
-            is_last = sum(each.shape[1] for each in draws) >= OWN_DRAWS.get(job.sampler, job.num_draws)
+            is_last = kept.num_draws >= OWN_DRAWS.get(job.sampler, job.num_draws)
         else:
             is_last = seconds > job.limit or elapsed > 2 * job.limit
         if not is_last and (job.budget == "paper" or seconds < next_look):
             continue
         watch.cancel()
         reference = reference or model.refer(target)
-        found = judge_draws(np.concatenate(draws, axis=1), reference)
-        if is_last or found["passes"]:
+        if is_last or passes(kept, reference):
             break
         judging, next_look = time.time() - began - seconds, GROWTH * seconds
         watch = _watch(job.limit + GRACE - seconds)
-    row = {**found, "seconds": seconds, "num_evaluations": int(paid[0]), "num_gradients": int(paid[1])}
+    row = {**judge(kept, reference), "seconds": seconds}
+    row |= {"num_evaluations": int(paid[0]), "num_gradients": int(paid[1])}
     row |= gated(row)
-    row |= paper_columns(target, np.concatenate(draws, axis=1), seconds)
-    return {**row, "status": "passes" if found["passes"] else "does not pass"}
+    row |= paper_columns(target, kept.draws, seconds)
+    return {**row, "status": "passes" if row["passes"] else "does not pass"}
 
 
 def _watch(seconds: float) -> threading.Timer:
@@ -101,28 +101,75 @@ def _watch(seconds: float) -> threading.Timer:
     return timer
 
 
+class Kept:
+    """Draws as they come, the older of them thinned so that memory does not fill; moments are those of all."""
+
+    def __init__(self) -> None:
+        self.num_draws, self._stride, self._parts, self._sums = 0, 1, [], np.zeros(())
+
+    def add(self, draws: np.ndarray) -> None:
+        self._parts.append(draws[:, -self.num_draws % self._stride :: self._stride])
+        self.num_draws += draws.shape[1]
+        self._sums = self._sums + np.stack([(draws.astype(float) ** power).sum((0, 1)) for power in (1, 2)])
+        if sum(part.shape[0] * part.shape[1] for part in self._parts) > 2 * MAX_KEPT:
+            self._parts, self._stride = [self.draws[:, ::2]], 2 * self._stride
+
+    @property
+    def draws(self) -> np.ndarray:
+        self._parts = [np.concatenate(self._parts, axis=1)]
+        return self._parts[0]
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._sums[0] / (self.num_draws * len(self._parts[0]))
+
+    @property
+    def sd(self) -> np.ndarray:
+        return np.sqrt(self._sums[1] / (self.num_draws * len(self._parts[0])) - self.mean**2)
+
+    def mean_error(self, reference: Reference) -> float:
+        """In standard deviations."""
+        return float(np.nan_to_num(np.abs(self.mean - reference.mean) / reference.sd, nan=np.inf).max())
+
+
 def judge_draws(draws: np.ndarray, reference: Reference) -> Row:
     """R-hat, effective draws, errors against the reference, and whether the gate is passed."""
-    num_chains, num_draws, _ = draws.shape
-    few = draws[:, :: -(-num_chains * num_draws // MAX_LOOK)]
-    found, size = convergence(few), max(1, num_chains // NUM_SUPERCHAINS)
-    nested = nested_r_hat(few[: num_chains // size * size], num_chains // size)
+    kept = Kept()
+    kept.add(draws)
+    return judge(kept, reference)
+
+
+def passes(kept: Kept, reference: Reference) -> bool:
+    """Whether the gate is passed; what is cheap to know is asked first."""
+    if not kept.mean_error(reference) < MAX_ERROR:
+        return False
+    return bool(max(_nested(kept.draws).max(), r_hat(kept.draws).max()) < MAX_R_HAT)
+
+
+def judge(kept: Kept, reference: Reference) -> Row:
+    found, nested = convergence(kept.draws), _nested(kept.draws)
     # Of a coordinate that never moves R-hat is not a number.
     moves = np.isfinite(found.r_hat)
-    errors = np.abs(draws.mean((0, 1), np.float64) - reference.mean) / reference.sd
+    quantiles = np.quantile(kept.draws, PROBS, (0, 1))
     row = {
-        "num_chains": num_chains,
-        "num_draws": num_draws,
+        "num_chains": len(kept.draws),
+        "num_draws": kept.num_draws,
         "r_hat": float(np.where(moves, found.r_hat, np.inf).max()),
         "nested_r_hat": float(np.where(moves, nested, np.inf).max()),
         "ess_bulk": float(np.where(moves, found.ess_bulk, 0).min()),
         "ess_tail": float(np.where(moves, found.ess_tail, 0).min()),
-        "mean_error": float(np.nan_to_num(errors, nan=np.inf).max()),
-        "sd_error": float(np.abs(draws.std((0, 1), np.float64) / reference.sd - 1).max()),
-        "quantile_error": float(np.abs((np.quantile(few, PROBS, (0, 1)) - reference.quantiles) / reference.sd).max()),
+        "mean_error": kept.mean_error(reference),
+        "sd_error": float(np.abs(kept.sd / reference.sd - 1).max()),
+        "quantile_error": float(np.abs((quantiles - reference.quantiles) / reference.sd).max()),
     }
     agree = max(row["r_hat"], row["nested_r_hat"]) < MAX_R_HAT
     return {**row, "passes": agree and row["mean_error"] < MAX_ERROR}
+
+
+def _nested(draws: np.ndarray) -> np.ndarray:
+    num_chains = len(draws)
+    size = max(1, num_chains // NUM_SUPERCHAINS)
+    return nested_r_hat(draws[: num_chains // size * size], num_chains // size)
 
 
 def gated(row: Row) -> Row:

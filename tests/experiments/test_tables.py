@@ -89,6 +89,16 @@ def test_the_papers_budget_is_one_batch_or_a_samplers_own(monkeypatch):
 
 
 @pytest.mark.usefixtures("peers")
+def test_both_budgets_in_one_run():
+    row = _measure.run(Job("banana", "exact", 0, "both"), time.time())
+    assert row["status"] == "passes"
+    assert row["paper"]["num_draws"] == 100 < row["num_draws"]
+    assert row["paper"]["num_evaluations"] == 10 < row["num_evaluations"]
+    assert row["paper"]["seconds"] < row["seconds"]
+    assert row["paper"]["ess"] > 16 * 100
+
+
+@pytest.mark.usefixtures("peers")
 def test_a_look_at_the_gate_waits_until_the_run_has_grown(monkeypatch):
     seen = []
     passes = _measure.passes
@@ -127,9 +137,9 @@ def test_a_peer_that_crashes_or_hangs_is_a_row(monkeypatch):
     ended = subprocess.run([sys.executable, "-m", "tessmc.experiments", asked], capture_output=True)
     assert ended.returncode == _measure.HUNG
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=_measure.HUNG))
-    assert measure(Job("banana", "tess", 0, "paper", 10.0))["status"] == "no answer within 40 s"
+    assert measure(Job("banana", "tess", 0, "paper", 10.0))["status"] == "no answer within 25 s"
     monkeypatch.setattr(subprocess, "run", hang)
-    assert measure(Job("banana", "tess", 0, "paper", 10.0))["status"] == "no answer within 40 s"
+    assert measure(Job("banana", "tess", 0, "paper", 10.0))["status"] == "no answer within 25 s"
 
 
 def test_of_very_many_draws_some_are_kept(monkeypatch):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,16 +22,17 @@ from tessmc.targets import AbstractTarget
 MAX_R_HAT, MAX_ERROR = 1.01, 0.1
 # Groups of chains that are judged as one by nested R-hat.
 NUM_SUPERCHAINS = 8
-# Draws of all chains that are kept, evenly, for R-hat and ESS: of twice as many every other one goes. Of more, looking
-# takes minutes, and who needs so many to pass has not as many effective ones.
-MAX_KEPT = 2**20
+# Numbers that are kept, of draws taken evenly, for R-hat and ESS: of twice as many every other draw goes. Of more,
+# looking takes minutes, and who needs so many to pass has not as many effective draws.
+MAX_KEPT = 2**22
 # Pairs of more draws than this would take minutes.
 MAX_STEIN = 12_800
+# And "both": to the gate, and what there is on the way after the paper's.
 BUDGETS = ("paper", "gate")
 # A look at the gate waits until the run has grown by this factor: nobody stops after a moment of drawing.
 GROWTH = 1.25
 # What a run may draw beyond its limit before it counts as hanging, and how its process then ends.
-GRACE, HUNG = 30.0, 75
+GRACE, HUNG = 15.0, 75
 
 Row = dict[str, Any]
 
@@ -62,17 +64,26 @@ def measure(job: Job) -> Row:
 
 
 def run(job: Job, began: float) -> Row:
-    """Draw until the budget is spent, and judge the draws; what judging takes is not counted."""
+    """Draw until the budget is spent, and judge the draws; what judging takes is not counted.
+
+    With both budgets the row of the paper's is in the other, as `"paper"`.
+    """
     model = MODELS[job.model]
     target = model.make()
     batches = SAMPLERS[job.sampler](Task(target, jr.key(job.seed), num_draws=job.num_draws))
     kept, paid, judging, next_look, reference = Kept(), np.zeros(2, int), 0.0, None, None
-    watch = _watch(job.limit + GRACE - (time.time() - began))
+    watch, early = _watch(job.limit + GRACE - (time.time() - began)), {}
     for batch in batches:
         kept.add(batch.draws)
         paid += (batch.num_evaluations, batch.num_gradients)
         elapsed = time.time() - began
         seconds = elapsed - judging
+        if next_look is None and job.budget == "both":
+            watch.cancel()
+            reference = model.refer(target)
+            early = {"paper": whole_row(target, kept, reference, seconds, paid)}
+            judging = time.time() - began - seconds
+            watch = _watch(job.limit + GRACE - seconds)
         next_look = next_look or GROWTH * seconds
         if job.budget == "paper":
             is_last = kept.num_draws >= OWN_DRAWS.get(job.sampler, job.num_draws)
@@ -86,6 +97,13 @@ def run(job: Job, began: float) -> Row:
             break
         judging, next_look = time.time() - began - seconds, GROWTH * seconds
         watch = _watch(job.limit + GRACE - seconds)
+    return {**whole_row(target, kept, reference or model.refer(target), seconds, paid), **early}
+
+
+def whole_row(
+    target: AbstractTarget, kept: "Kept", reference: Reference, seconds: float, paid: Sequence[int] | np.ndarray
+) -> Row:
+    """All that is said of draws that took so long and cost so much."""
     row = {**judge(kept, reference), "seconds": seconds}
     row |= {"num_evaluations": int(paid[0]), "num_gradients": int(paid[1])}
     row |= gated(row)
@@ -105,13 +123,14 @@ class Kept:
     """Draws as they come, the older of them thinned so that memory does not fill; moments are those of all."""
 
     def __init__(self) -> None:
-        self.num_draws, self._stride, self._parts, self._sums = 0, 1, [], np.zeros(())
+        self.num_draws, self._stride, self._sums = 0, 1, np.zeros(())
+        self._parts: list[np.ndarray] = []
 
     def add(self, draws: np.ndarray) -> None:
         self._parts.append(draws[:, -self.num_draws % self._stride :: self._stride])
         self.num_draws += draws.shape[1]
         self._sums = self._sums + np.stack([(draws.astype(float) ** power).sum((0, 1)) for power in (1, 2)])
-        if sum(part.shape[0] * part.shape[1] for part in self._parts) > 2 * MAX_KEPT:
+        if sum(part.size for part in self._parts) > 2 * MAX_KEPT:
             self._parts, self._stride = [self.draws[:, ::2]], 2 * self._stride
 
     @property

@@ -38,6 +38,7 @@ FOOTNOTE = (
     "* the paper's metric, which cannot tell mixing from standing still. Gated: zero unless R-hat and nested R-hat are "
     "below 1.01 and all means within 0.1 sd of the reference."
 )
+MAX_SHOWN = 1e9
 OURS = ("tess", "tess_free")
 
 
@@ -60,7 +61,7 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         if not ended:
             lines.append([name, *len(COLUMNS) * ["–"], mine[0]["status"], "–"])
             continue
-        cells = [form.format(_median(ended, key)) for _, key, form in COLUMNS]
+        cells = [_shown(_median(ended, key), form) for _, key, form in COLUMNS]
         passed = sum(row["passes"] for row in ended)
         lines.append([name, *cells, f"{passed}/{len(mine)}", ratio(speeds, name)])
     return lines
@@ -83,6 +84,11 @@ def ratio(speeds: dict[str, float], name: str) -> str:
     if not ours and not theirs:
         return "–"
     return f"{ours / theirs:.3g}" if theirs else "∞"
+
+
+def _shown(value: float, form: str) -> str:
+    # R-hat of chains that stand still has fifteen digits.
+    return form.format(value) if value < MAX_SHOWN else f"{value:.0e}"
 
 
 def _median(rows: Sequence[Row], key: str) -> float:

@@ -32,9 +32,10 @@ verify: setup .venv/bench-ready ## long statistical suites: invariance and peers
 	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
 	$(BIN)/python -m verify.mutants
 
-bench: setup ## timings: tick engine against lockstep, cold starts, the warm-up table (an hour), then the experiments
+bench: setup ## timings: tick engine against lockstep, cold starts, run folders, the warm-up table (an hour), then the experiments
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.cold_start
+	$(BIN)/python -m benchmarks.durability
 	$(BIN)/python -m benchmarks.warmup
 	$(MAKE) experiments
 

@@ -44,6 +44,7 @@ RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
 )
 AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
 DATA, TABLES = "tests/models/test_data.py", "tests/experiments/test_tables.py"
+DURABLE = "tests/sampling/test_durable.py"
 STRIDES = "tests/adaptation/test_auto.py -k transitions"
 INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
 
@@ -70,7 +71,12 @@ COUPLING, OBJECTIVES, ADAM, PAPER = (
     "adaptation/_fit.py",
     "adaptation/_paper.py",
 )
-FUNCTION, CONVERGENCE, SAMPLING = "targets/_function.py", "diagnostics/_convergence.py", "sampling/_sample.py"
+FUNCTION, VERDICTS, SAMPLING = "targets/_function.py", "diagnostics/_verdict.py", "sampling/_sample.py"
+TROUBLES, NOTE, DRAWS, FOLDER = (
+    "sampling/_troubles.py",
+    *(f"storage/_{name}.py" for name in ("note", "draws", "folder")),
+)
+JOURNAL, RUN, SESSION, ASKED = "engines/_journal.py", *(f"sampling/_{name}.py" for name in ("run", "session", "asked"))
 
 MUTANTS = [
     # Keys
@@ -146,7 +152,7 @@ MUTANTS = [
     Mutant("the learning rate never decays", ADAM, "self.factor ** (step / self.horizon)", "self.factor ** (0 * step / self.horizon)", FIT),
     Mutant("stale log ratio after the map changed", PAPER, "chains = move_chains(chains, chains.state.reference)", "pass", WARMUP),
     Mutant("the map of the epoch before", PAPER, "kernel = TransportEllipticalSlice(task.target.log_density, state.transport)", "pass", WARMUP),
-    Mutant("m taken for one", PAPER, "num_steps = jnp.int32(self.num_steps)", "num_steps = jnp.int32(1)", WARMUP),
+    Mutant("m taken for one", PAPER, "schedule, jnp.int32(self.num_steps)", "schedule, jnp.int32(1)", WARMUP),
     # The automatic warm-up
     Mutant("impossible places have a weight", RESCUE, "np.where(np.isfinite(log_weight), step * log_weight, -np.inf)", "np.nan_to_num(step * log_weight, neginf=0)", RESCUES),
     Mutant("powers rise too fast", RESCUE, "np.isfinite(log_weight).sum() / 2)", "np.isfinite(log_weight).sum() / 8)", RESCUES),
@@ -200,15 +206,34 @@ MUTANTS = [
     Mutant("tails with one side's power", MARGINAL, "jnp.where(point < 0, self.log_left, self.log_right)", "jnp.where(point < 0, self.log_left, self.log_left)", "tests/transports/test_marginal.py"),
     Mutant("tails forget their log-determinant", MARGINAL, "return y, jnp.sum(self.log_scale + _log_cosh(bent) - jnp.log1p(x**2) / 2)", "return y, jnp.sum(self.log_scale)", TRANSPORTS),
     # Targets, verdict, sample
-    Mutant("every visit of a tail is reported", SAMPLING, "< MAX_ERROR_OF_TAIL", "< 0", SAMPLE + "::test_a_tail_seen_by_a_few_long_visits_is_reported"),
+    Mutant("every visit of a tail is reported", TROUBLES, "< MAX_ERROR_OF_TAIL", "< 0", SAMPLE + "::test_a_tail_seen_by_a_few_long_visits_is_reported"),
     Mutant("walls are not minded", WINDOWS, "np.max(scores) - MAX_STEP * self.task.target.dim", "-1e9", AUTO.split("::")[0] + "::test_a_flat_density_with_hard_walls_is_not_taken_for_a_wide_one"),
-    Mutant("what only wide draws found is kept quiet", SAMPLING, "if share < MAX_UNSEEN:", "if share < 1:", SAMPLE),
+    Mutant("what only wide draws found is kept quiet", TROUBLES, "if share < MAX_UNSEEN:", "if share < 1:", SAMPLE),
     Mutant("support's log-determinant dropped", FUNCTION, "(value + sum(log_dets)).astype", "(value + 0 * sum(log_dets)).astype", TARGETS),
     Mutant("support's log-determinant not summed", FUNCTION, "jnp.sum(self.transform.log_abs_det_jacobian(free, value))", "jnp.mean(self.transform.log_abs_det_jacobian(free, value))", TARGETS),
-    Mutant("R-hat not judged", CONVERGENCE, "found.r_hat[worst] >= MAX_R_HAT", "found.r_hat[worst] >= 10 * MAX_R_HAT", VERDICT),
-    Mutant("ESS not judged", CONVERGENCE, "not ess[least] >= MIN_ESS", "ess[least] < 0", VERDICT),
-    Mutant("constant draws pass", CONVERGENCE, "        return Verdict(False, reasons)\n    worst", "        return Verdict(True, reasons)\n    worst", VERDICT),
-    Mutant("rounding not looked at", SAMPLING, "noise > MAX_NOISE", "noise < 0", SAMPLE),
+    Mutant("R-hat not judged", VERDICTS, "if r_hat[worst] < MAX_R_HAT:", "if r_hat[worst] < 10 * MAX_R_HAT:", VERDICT),
+    Mutant("ESS not judged", VERDICTS, "not ess[least] >= MIN_ESS", "ess[least] < 0", VERDICT),
+    Mutant("constant draws pass", VERDICTS, "        return Verdict(False, reasons)\n    reasons", "        return Verdict(True, reasons)\n    reasons", VERDICT),
+    Mutant("rounding not looked at", TROUBLES, "if noise <= MAX_NOISE:", "if noise >= 0:", SAMPLE),
+    Mutant("groups of chains not judged", VERDICTS, "if nested is not None and not reasons:", "if False:", VERDICT),
+    Mutant("chains that cross over stand apart", VERDICTS, "> MIN_GAP * spread", "> 0.01 * spread", VERDICT),
+    Mutant("chains that stand still are not counted", TROUBLES, "> MAX_SAME", "> 2", SAMPLE + "::test_chains_that_hardly_move_are_counted"),
+    # Runs that are never lost
+    Mutant("a note's checksum is not checked", NOTE, "if magic != MAGIC or", "if magic != MAGIC and", "tests/storage/test_note.py"),
+    Mutant("a note may announce more than it has", NOTE, "if sum(sizes) != len(blob):", "if sum(sizes) < 0:", "tests/storage/test_note.py"),
+    Mutant("a note of another shape fits", NOTE, "array.shape != np.shape(data)", "False", "tests/storage/test_note.py"),
+    Mutant("lost chunks are zeros", DRAWS, "if not path.is_file() or", "if path.is_file() and", "tests/storage/test_draws.py"),
+    Mutant("another array is read as ours", DRAWS, "if found.metadata.to_dict() != expected.metadata.to_dict():", "if False:", "tests/storage/test_draws.py"),
+    Mutant("the wrong draws are thinned out", DRAWS, "part[:, -start % step :: step]", "part[:, ::step][:, : -(-end // step) + (-start // step)]", "tests/storage/test_draws.py"),
+    Mutant("a journal is written and not read", "storage/_journal.py", "        while not self._entries and self._files:\n", "        while False:\n", DURABLE + " -k stopped_again"),
+    Mutant("a loop begins anew", JOURNAL, "            state = found\n", "            pass\n", "tests/engines/test_journal.py"),
+    Mutant("chunks in a journal are not heard", MARCH, "        chains, rows = found\n        hear(chains, rows)\n", "        chains, rows = found\n", "tests/engines/test_journal.py"),
+    Mutant("draws of fast chains are lost", RUN, "stored[:, : known.shape[1]] = known", "pass", DURABLE + " -k stopped_again"),
+    Mutant("a folder of another run is taken", SESSION, "        refuse_another(asked, found, self.folder.path)\n", "", DURABLE + " -k refused"),
+    Mutant("another density is not noticed", ASKED, ".all():\n            place", ".any():\n            place", DURABLE + " -k refused"),
+    Mutant("a folder in use is taken", FOLDER, "if not _take(self._lock):", "if False:", DURABLE + " -k in_use"),
+    Mutant("a full disk ends the run", FOLDER, "except (OSError, StorageError) as error:\n            self.trouble", "except StorageError as error:\n            self.trouble", DURABLE + " -k full_disk"),
+    Mutant("damaged draws are gone on with", SESSION, "store.verify(self.folder.num_draws())", "pass", DURABLE + " -k mended"),
     Mutant("large seeds are cut", SAMPLING, "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
 ]  # fmt: skip
 

@@ -1,10 +1,10 @@
 """Transport Elliptical Slice Sampling: learn a map in which the target looks Gaussian, and move there."""
 
 from tessmc import adaptation, diagnostics, engines, kernels, models, targets, transports
-from tessmc._errors import DensityError
+from tessmc._errors import DensityError, StorageError
 from tessmc.adaptation import Warmup
 from tessmc.diagnostics import Verdict
-from tessmc.sampling import Result, Summary, sample
+from tessmc.sampling import Result, Summary, load, resume, sample
 from tessmc.targets import Target
 
 __version__ = "0.1.0"
@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DensityError",
     "Result",
+    "StorageError",
     "Summary",
     "Target",
     "Verdict",
@@ -20,7 +21,9 @@ __all__ = [
     "diagnostics",
     "engines",
     "kernels",
+    "load",
     "models",
+    "resume",
     "sample",
     "targets",
     "transports",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -34,6 +34,7 @@ def demo(
     result = _show("The banana of Figure 1", banana, seed)
     _show("Neal's funnel, d = 10", tessmc.models.funnel(10), seed)
     path = out / "figure-1.png"
+    assert result.transport is not None
     maps = {"the exact map": tessmc.models.BananaMap(), "the learned map": result.transport}
     figure_one(banana, maps, result.unconstrained[:, -10:].reshape(-1, 2), path)
     console.print(f"Figure 1, with the exact map and with the one just learned: {path}")
@@ -80,6 +81,43 @@ def bench(
     console.print("Saved:", *map(str, paths))
 
 
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(help="The folder of the run.")],
+    target: Annotated[str, typer.Argument(help="FILE.py:NAME, the Target or log density that was sampled.")],
+    draws: Annotated[int | None, typer.Option(help="Of each chain, in all; as many as then if not given.")] = None,
+) -> None:
+    """Go on with a run where it stopped, or draw more."""
+    import tessmc
+
+    options = {} if draws is None else {"num_samples": draws}
+    try:
+        found = _find(target)
+        if not isinstance(found, tessmc.Target):
+            options["like"] = tessmc.load(run).num_parameters
+        result = tessmc.resume(run, found, **options)
+    except (tessmc.StorageError, tessmc.DensityError, ValueError, TypeError) as error:
+        console.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    console.print(str(result.summary()), highlight=False, markup=False, soft_wrap=True)
+    if not result.is_complete:
+        raise typer.Exit(130)
+    raise typer.Exit(0 if result.verdict.converged else 3)
+
+
+def _find(spec: str) -> Any:
+    """What a file of Python defines by that name."""
+    import runpy
+
+    path, _, name = spec.rpartition(":")
+    if not path or not Path(path).is_file():
+        raise ValueError(f"the target should be FILE.py:NAME with a file that is there, but is {spec}")
+    names = runpy.run_path(path)
+    if name not in names:
+        raise ValueError(f"{path} defines no {name}")
+    return names[name]
+
+
 def _check_choice(what: str, found: list[str], known: Iterable[str]) -> None:
     unknown = [name for name in found if name not in known]
     if unknown:
@@ -92,4 +130,6 @@ def _show(title: str, target: "Target", seed: int) -> "Result":
     result = tessmc.sample(target, num_samples=400, seed=seed)
     console.print(f"[bold]{title}[/bold]")
     console.print(str(result.summary()), "\n", highlight=False, markup=False, soft_wrap=True)
+    if not result.is_complete:
+        raise typer.Exit(1)
     return result

@@ -1,9 +1,19 @@
 """The numbers are ArviZ's; the verdict never says more than they do."""
 
+import re
+
 import numpy as np
 import pytest
 
-from tessmc.diagnostics import _convergence, convergence, judge, nested_r_hat, quantile_errors, standard_errors
+from tessmc.diagnostics import (
+    _convergence,
+    convergence,
+    groups_apart,
+    judge,
+    nested_r_hat,
+    quantile_errors,
+    standard_errors,
+)
 
 RNG = np.random.default_rng(0)
 NAMES = ["a", "b"]
@@ -57,6 +67,26 @@ def test_a_note_alone_is_enough():
     found = verdict(RNG.normal(size=(16, 500, 2)), ["something is wrong"])
     assert not found.converged
     assert found.reasons == ["something is wrong"]
+
+
+def test_groups_of_chains_that_disagree_have_not():
+    draws = RNG.normal(size=(16, 500, 2))
+    found = judge(NAMES, convergence(draws), 500, [], np.array([1.001, 1.03]))
+    assert found.reasons[0].startswith("nested R-hat of b is 1.030")
+    assert "of groups of chains 1.002" in str(judge(NAMES, convergence(draws), 500, [], np.array([1.001, 1.002])))
+
+
+def test_chains_in_two_places_are_named():
+    draws = RNG.normal(size=(16, 200))
+    draws[:5] += 40
+    sentence = groups_apart("b", draws)
+    assert "b has two groups of chains that do not mix: 11 around" in sentence
+    assert re.search(r"and 5 around (39\.9|40)", sentence)
+    # Chains that cross over are not apart, however far the modes are.
+    crossing = RNG.normal(size=(16, 200)) + 40 * RNG.integers(2, size=(16, 200))
+    assert groups_apart("b", crossing) is None
+    assert groups_apart("b", RNG.normal(size=(16, 200))) is None
+    assert groups_apart("b", RNG.normal(size=(1, 200))) is None
 
 
 # --- many short chains ---------------------------------------------------------------------------

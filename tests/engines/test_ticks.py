@@ -197,12 +197,11 @@ def test_stopping_at_each_chains_own_count_is_unbiased():
     """Chains begun in exact draws still are exact when they stop; stopping at a total count would not do."""
     kernel = TransportEllipticalSlice(lambda x: -jnp.sum(x**2) / 2, Affine(jnp.zeros(1), jnp.array([0.4])))
     exact = jr.normal(jr.key(9), (8192, 1))
-    tapes = []
+    heard = []
     chains = place_chains(KEY, exact / 0.4)
-    march(kernel, chains, 3, hear=lambda _, tape: tapes.append(tape))
-    is_draw = np.concatenate([tape.is_draw for tape in tapes])
-    positions = np.concatenate([tape.position[..., 0] for tape in tapes])
-    iterations = np.concatenate([tape.iteration for tape in tapes])
-    assert abs(z_of_second_moment(positions[is_draw & (iterations == 2)])) < 4
-    first = positions[is_draw][: len(exact)]  # as many draws as chains, in the order in which they came
+    march(kernel, chains, 3, hear=lambda _, rows: heard.append(rows))
+    positions = np.concatenate([rows.position[:, 0] for rows in heard])
+    iterations = np.concatenate([rows.iteration for rows in heard])
+    assert abs(z_of_second_moment(positions[iterations == 2])) < 4
+    first = positions[: len(exact)]  # as many draws as chains, in the order in which they came
     assert abs(z_of_second_moment(first)) > 8

@@ -19,7 +19,7 @@ import tessmc
 from tessmc import DensityError, Warmup
 from tessmc.models import BananaMap, banana
 from tessmc.sampling import _progress
-from tessmc.sampling._sample import _light_tails, _unseen
+from tessmc.sampling._troubles import light_tails, standing, unseen
 
 QUICK = Warmup.paper(num_initial_steps=50, num_initial_draws=64)
 
@@ -418,18 +418,38 @@ def test_a_trained_map_is_a_start_for_another_run():
 
 def test_a_tail_seen_by_a_few_long_visits_is_reported():
     ratios = np.zeros((20, 400))
-    assert _light_tails(ratios) == []
+    assert light_tails(ratios) == []
     ratios[3, 100:107] = 6.0  # less than a thousandth of all draws: whatever its weight, no mean depends on it
-    assert _light_tails(ratios) == []
+    assert light_tails(ratios) == []
     ratios[3, 100:300] = 6.0
-    (sentence,) = _light_tails(ratios)
+    (sentence,) = light_tails(ratios)
     assert sentence.startswith("1 chain came into a tail")
     ratios[:, ::4] = 6.0  # visited all the time: known well
-    assert _light_tails(ratios) == []
+    assert light_tails(ratios) == []
 
 
 def test_what_only_wider_draws_found_is_reported():
-    assert _unseen([]) == []
-    assert _unseen([{"stage": "window", "share_unseen": 1e-4}]) == []
-    (sentence,) = _unseen([{"share_unseen": 0.0}, {"share_unseen": 0.021}])
+    assert unseen([]) == []
+    assert unseen([{"stage": "window", "share_unseen": 1e-4}]) == []
+    (sentence,) = unseen([{"share_unseen": 0.0}, {"share_unseen": 0.021}])
     assert sentence.startswith("about 2.1% of the target")
+
+
+def test_chains_that_hardly_move_are_counted():
+    is_stuck = np.zeros((200, 100), bool)
+    is_stuck[:, ::7] = True
+    assert standing(is_stuck) == []
+    is_stuck[3, 5:] = True
+    (sentence,) = standing(is_stuck)
+    assert sentence.startswith("1 of 200 chains hardly move")
+
+
+def test_chains_in_two_modes_are_named():
+    def log_density(x):
+        return jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 100) ** 2)
+
+    still = Affine(jnp.zeros(1), jnp.ones(1))
+    init = np.concatenate([np.zeros((10, 1)), np.full((6, 1), 100.0)])
+    result = tessmc.sample(log_density, init=init, num_chains=16, num_warmup=0, transport=still, progress=False)
+    assert "10 around" in str(result.verdict)
+    assert "and 6 around" in str(result.verdict)

@@ -16,8 +16,9 @@ from tessmc.adaptation._paper import PaperWarmup
 from tessmc.adaptation._rescue import rescue
 from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, WarmupTask, normal_by_numpy
 from tessmc.adaptation._windows import Windows
+from tessmc.engines import Chain as Chains
 from tessmc.engines import advance, count_evaluations, place_chains, settle
-from tessmc.kernels import StudentT
+from tessmc.kernels import StudentT, TransportEllipticalSlice
 from tessmc.transports import FixedAffine, Tails, ladder_map
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,9 @@ class AutoWarmup(AbstractWarmup):
         windows = Windows(task, self._may_use_gradient(task), key_fit, history)
         camp = windows.run(camp, budget)
         num_evaluations = {"fit": windows.num_evaluations, "warmup": count_evaluations(camp.chains)}
-        return WarmupResult(camp.kernel(task), camp.chains, history, num_evaluations, windows.stride())
+        return WarmupResult(
+            camp.kernel(task), camp.chains, history, num_evaluations, windows.all_draws, windows.stride()
+        )
 
     def _may_use_gradient(self, task: WarmupTask) -> bool:
         """Whether there is one, and it is wanted."""
@@ -64,14 +67,18 @@ class AutoWarmup(AbstractWarmup):
             return False
         return True
 
+    def outline(self, task: WarmupTask) -> tuple[TransportEllipticalSlice, Chains]:
+        if task.num_warmup == 0:
+            return PaperWarmup().outline(task)
+        key_map, key_start, key_chains, *_ = split(task.key, 5)
+        camp = _pitch(key_map, key_start, key_chains, task)
+        return camp.kernel(task), camp.chains
+
     def _arrive(self, key_map: Key, key_start: Key, key_chains: Key, task: WarmupTask) -> Camp:
         """Chains at points of finite density, under the map's first state."""
-        dim, dtype = task.target.dim, task.target.dtype
+        like = np.zeros((task.num_chains, task.target.dim), task.target.dtype)
         with task.clock.time("compile"):
-            transport = as_ladder(task.transport, dim, dtype) if task.transport else ladder_map(key_map, dim, dtype)
-            like = np.zeros((task.num_chains, dim), dtype)
-            references = normal_by_numpy(key_start, 0, like)
-            camp = Camp(transport, place_chains(key_chains, references), StudentT(0), no_bridge(dim, dtype))
+            camp = _pitch(key_map, key_start, key_chains, task)
             kernel = camp.kernel(task)
             if task.start is not None:
                 references = jax.jit(jax.vmap(kernel.pull))(task.start)
@@ -87,7 +94,15 @@ class AutoWarmup(AbstractWarmup):
             return chains.state.reference[good[np.arange(task.num_chains) % len(good)]]
 
         with task.clock.time("warmup"):
-            return camp._replace(chains=settle(kernel, camp.chains, refill, task.target.describe))
+            return camp._replace(chains=settle(kernel, camp.chains, refill, task.target.describe, task.journal))
+
+
+def _pitch(key_map: Key, key_start: Key, key_chains: Key, task: WarmupTask) -> Camp:
+    """Chains at N(0, I), under the map's first state."""
+    dim, dtype = task.target.dim, task.target.dtype
+    transport = as_ladder(task.transport, dim, dtype) if task.transport else ladder_map(key_map, dim, dtype)
+    references = normal_by_numpy(key_start, 0, np.zeros((task.num_chains, dim), dtype))
+    return Camp(transport, place_chains(key_chains, references), StudentT(0), no_bridge(dim, dtype))
 
 
 def as_ladder(transport: AbstractBijection, dim: int, dtype: np.dtype) -> Chain:

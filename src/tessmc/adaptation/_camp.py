@@ -74,13 +74,14 @@ class Camp(NamedTuple):
     def march(self, task: WarmupTask, num_transitions: int) -> "Camp":
         """So many transitions of every chain, from where they stand."""
         until = int(np.asarray(self.chains.iteration).min()) + num_transitions
-        chains = march(self.kernel(task), self.recalled().chains, until, task.target.describe)
+        chains = march(self.kernel(task), self.recalled().chains, until, task.target.describe, journal=task.journal)
         return self._replace(chains=chains)
 
     def collect(self, task: WarmupTask, num_draws: int) -> tuple["Camp", Draws]:
         """So many draws of every chain, from where they stand."""
         kernel = self.kernel(task)
-        chains, draws = collect(kernel, self.recalled().chains, num_draws, describe=task.target.describe)
+        describe, journal = task.target.describe, task.journal
+        chains, draws = collect(kernel, self.recalled().chains, num_draws, describe=describe, journal=journal)
         return self._replace(chains=chains), draws
 
 

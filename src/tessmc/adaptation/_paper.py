@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +18,17 @@ from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation._fit import Decay, FitState, begin_fit, fit
 from tessmc.adaptation._objectives import kl_from_reference, kl_from_target
 from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, WarmupTask, normal_by_numpy
-from tessmc.engines import Chain, advance, count_evaluations, finished, march, move_chains, place_chains, settle
+from tessmc.engines import (
+    Chain,
+    Draws,
+    advance,
+    collect,
+    count_evaluations,
+    finished,
+    move_chains,
+    place_chains,
+    settle,
+)
 from tessmc.kernels import TransportEllipticalSlice
 from tessmc.transports import paper_coupling
 
@@ -36,10 +47,17 @@ class PaperWarmup(AbstractWarmup):
     num_initial_steps: int = 400
     num_initial_draws: int = 1000
 
+    def outline(self, task: WarmupTask) -> tuple[TransportEllipticalSlice, Chain]:
+        key_map, _, key_start, key_chains, *_ = split(task.key, 6)
+        transport = self._new_map(key_map, task) if task.transport is None else task.transport
+        references = normal_by_numpy(key_start, 0, np.zeros((task.num_chains, task.target.dim), task.target.dtype))
+        return TransportEllipticalSlice(task.target.log_density, transport), place_chains(key_chains, references)
+
     def run(self, task: WarmupTask) -> WarmupResult:
         key_map, key_initial, key_start, key_chains, key_fit, key_restart = split(task.key, 6)
         transport = self._new_map(key_map, task) if task.transport is None else task.transport
         history: History = []
+        draws: list[Draws] = []
         if task.num_warmup > 0 and self.num_initial_steps > 0:
             transport = self._fit_to_reference(key_initial, transport, task, history)
         kernel = TransportEllipticalSlice(task.target.log_density, transport)
@@ -48,16 +66,20 @@ class PaperWarmup(AbstractWarmup):
         with task.clock.time("compile"):
             jax.block_until_ready(advance(kernel, chains, jnp.int32(0), jnp.int32(0)))
         with task.clock.time("warmup"):
-            chains = settle(kernel, chains, starts.again, task.target.describe)
+            chains = settle(kernel, chains, starts.again, task.target.describe, task.journal)
         if task.num_warmup > 0:
-            kernel, chains = self._alternate(key_fit, kernel, chains, task, history)
+            kernel, chains = self._alternate(key_fit, kernel, chains, task, history, draws)
             with task.clock.time("warmup"):
                 like = chains.state.reference
                 chains = settle(
-                    kernel, chains, lambda count, _: normal_by_numpy(key_restart, count, like), task.target.describe
+                    kernel,
+                    chains,
+                    lambda count, _: normal_by_numpy(key_restart, count, like),
+                    task.target.describe,
+                    task.journal,
                 )
         num_fitted = self.num_initial_steps * self.num_initial_draws if task.num_warmup > 0 else 0
-        return WarmupResult(kernel, chains, history, {"fit": num_fitted, "warmup": count_evaluations(chains)})
+        return WarmupResult(kernel, chains, history, {"fit": num_fitted, "warmup": count_evaluations(chains)}, draws)
 
     def _new_map(self, key: Key, task: WarmupTask) -> AbstractBijection:
         with task.clock.time("compile"):
@@ -82,10 +104,13 @@ class PaperWarmup(AbstractWarmup):
             jax.block_until_ready(fit(_from_reference, state, key, data, schedule, jnp.int32(0)))
         with task.clock.time("fit"):
             # In parts, which together are one fit, for the sake of whoever waits for it.
-            for done in range(0, self.num_initial_steps, 20):
+            def go_on(state: FitState) -> FitState:
+                done = int(state.num_steps)
                 task.watch("first fit", self.num_initial_steps, done)
                 num_steps = jnp.int32(min(20, self.num_initial_steps - done))
-                state = jax.block_until_ready(fit(_from_reference, state, key, data, schedule, num_steps))
+                return fit(_from_reference, state, key, data, schedule, num_steps)
+
+            state = task.journal.repeat(state, lambda state: int(state.num_steps) >= self.num_initial_steps, go_on)
         history.append({"iteration": 0, "loss": float(state.loss), "num_skipped": int(state.num_skipped)})
         if 2 * history[0]["num_skipped"] > self.num_initial_steps:
             logger.warning(
@@ -95,7 +120,13 @@ class PaperWarmup(AbstractWarmup):
         return state.transport
 
     def _alternate(
-        self, key: Key, kernel: TransportEllipticalSlice, chains: Chain, task: WarmupTask, history: History
+        self,
+        key: Key,
+        kernel: TransportEllipticalSlice,
+        chains: Chain,
+        task: WarmupTask,
+        history: History,
+        draws: list[Draws],
     ) -> tuple[TransportEllipticalSlice, Chain]:
         """Lines 2-7: in turn, one transition of every chain and m gradient steps on (5)."""
         state = begin_fit(kernel.transport)
@@ -104,10 +135,11 @@ class PaperWarmup(AbstractWarmup):
             jax.block_until_ready(fit(_from_target, state, key, chains.state.position, schedule, jnp.int32(0)))
         for epoch in range(task.num_warmup):
             with task.clock.time("warmup"):
-                chains = march(kernel, chains, epoch + 1, task.target.describe)
+                chains, made = collect(kernel, chains, 1, describe=task.target.describe, journal=task.journal)
+                draws.append(made)
             with task.clock.time("fit"):
-                num_steps = jnp.int32(self.num_steps)
-                state = fit(_from_target, state, key, chains.state.position, schedule, num_steps)
+                given = state, key, chains.state.position, schedule, jnp.int32(self.num_steps)
+                state = task.journal.once(state, partial(fit, _from_target, *given))
                 history.append(_entry(chains, jax.block_until_ready(state)))
             # Line 4 of the next epoch starts from u: the map changes under it, and x and r with the map.
             kernel = TransportEllipticalSlice(task.target.log_density, state.transport)

@@ -101,10 +101,14 @@ def learn_by_path(task: WarmupTask, camp: Camp, key: Key, rng: np.random.Generat
     keys = split(key, NUM_FITS)
     # Compiled here, and not by all fits at the same time.
     learn(state, asking(0.0), schedule, keys[0], jnp.int32(0))
-    for done in range(0, num_steps, STRIDE):
-        given = state, asking(0.0 if done < num_steps // 2 else 0.5), schedule
-        state = fit_side_by_side(partial(learn, *given, num_steps=jnp.int32(STRIDE)), keys)
+
+    def go_on(state: FitState) -> FitState:
+        done = int(state.num_steps)
         task.watch("learning from π itself", num_steps, done)
+        given = state, asking(0.0 if done < num_steps // 2 else 0.5), schedule
+        return fit_side_by_side(partial(learn, *given, num_steps=jnp.int32(STRIDE)), keys)
+
+    state = task.journal.repeat(state, lambda state: int(state.num_steps) >= num_steps, go_on)
     logger.info("%d steps by path gradients, %d of them skipped", num_steps, state.num_skipped)
     return camp._replace(transport=state.transport)
 
@@ -157,10 +161,11 @@ def ask_at(task: WarmupTask, camp: Camp, references: np.ndarray) -> HostState:
     kernel, num_chains = camp.kernel(task), task.num_chains
     starts = range(0, len(references), num_chains)
     blocks = [padded(references[start : start + num_chains], num_chains) for start in starts]
-    found = [
-        jax.device_get(place_all(kernel, move_chains(camp.chains, jax.device_put(block)), task.target.describe).state)
+    placed = (
+        place_all(kernel, move_chains(camp.chains, jax.device_put(block)), task.target.describe, task.journal)
         for block in blocks
-    ]
+    )
+    found = [jax.device_get(chains.state) for chains in placed]
     return HostState(*(np.concatenate(parts)[: len(references)] for parts in zip(*found, strict=True)))
 
 

@@ -108,7 +108,7 @@ def temper(task: WarmupTask, camp: Camp, rng: np.random.Generator, budget: int, 
     camp = camp._replace(transport=with_spread(camp.transport, start))
     references = recall(camp.transport, camp.law, camp.bridge, cloud, np.zeros_like(log_densities)).reference
     moved = move_chains(camp.chains, jax.device_put(references))
-    chains = place_all(camp.kernel(task), moved, task.target.describe)
+    chains = place_all(camp.kernel(task), moved, task.target.describe, task.journal)
     if not np.isfinite(np.asarray(chains.state.log_density)).any():
         logger.info("no point of a wider cloud has a density: the chains stay where they gathered")
         stayed = camp._replace(chains=camp.chains._replace(num_evaluations=chains.num_evaluations))

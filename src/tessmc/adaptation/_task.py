@@ -12,7 +12,7 @@ from flowjax.bijections import AbstractBijection
 from tessmc._arrays import put
 from tessmc._clock import Clock
 from tessmc._types import Key, Points
-from tessmc.engines import Chain
+from tessmc.engines import Chain, Draws, Journal
 from tessmc.kernels import TransportEllipticalSlice
 from tessmc.targets import AbstractTarget
 
@@ -26,6 +26,7 @@ class WarmupResult(NamedTuple):
     Attributes:
         history: an entry for the first fit and one for every epoch.
         num_evaluations: of the density, by chains (`"warmup"`) and by fits (`"fit"`).
+        draws: those of the target that chains made on the way.
         stride: transitions to make for a draw.
     """
 
@@ -33,6 +34,7 @@ class WarmupResult(NamedTuple):
     chains: Chain
     history: History
     num_evaluations: dict[str, int]
+    draws: list[Draws]
     stride: int = 1
 
 
@@ -42,6 +44,7 @@ class WarmupTask(NamedTuple):
     Attributes:
         start: unconstrained positions of the chains; None to begin from N(0, I) in reference space.
         watch: hears what is being done, how many steps it has and how many of them are done.
+        journal: remembers what a run before this has done; all long pieces of work are noted there.
     """
 
     target: AbstractTarget
@@ -52,6 +55,7 @@ class WarmupTask(NamedTuple):
     num_warmup: int
     clock: Clock
     watch: Callable[[str, int, int], None]
+    journal: Journal = Journal()
 
 
 class AbstractWarmup(eqx.Module):
@@ -60,6 +64,10 @@ class AbstractWarmup(eqx.Module):
     @abstractmethod
     def run(self, task: WarmupTask) -> WarmupResult:
         """Learn a map and bring the chains into its reference space."""
+
+    @abstractmethod
+    def outline(self, task: WarmupTask) -> tuple[TransportEllipticalSlice, Chain]:
+        """A kernel and chains like those of the result, with other numbers in them: nothing is asked or learned."""
 
 
 def normal_by_numpy(key: Key, count: int, like: Points | np.ndarray) -> Points:

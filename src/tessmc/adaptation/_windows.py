@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from tessmc.adaptation._buffer import (
     together,
 )
 from tessmc.adaptation._camp import Camp, bridge_from_pushed, padded
-from tessmc.adaptation._fit import NADAM, Decay, begin_fit, fit, trainable
+from tessmc.adaptation._fit import NADAM, Decay, FitState, begin_fit, fit, trainable
 from tessmc.adaptation._path import refine, start_anew
 from tessmc.adaptation._rescue import entry, resample
 from tessmc.adaptation._task import History, WarmupTask
@@ -73,6 +73,14 @@ MIN_DRAWS, MAX_R_HAT = 16, 1.2
 MAX_STRIDE = 4
 
 
+class Climb(NamedTuple):
+    """A rung being fitted, and the map under which held-out draws have been likeliest so far."""
+
+    state: FitState
+    loss: float
+    best: Any
+
+
 class Windows:
     """The windows of a warm-up: draws, a fit on them, and a look at draws that were held out."""
 
@@ -85,6 +93,7 @@ class Windows:
         self.rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
         self.num_evaluations = 0
         self.draws: list[Draws] = []
+        self.all_draws: list[Draws] = []
         self.scouts: Scouts | None = None
         self.evaluations = np.inf
         self.loss: float | None = None
@@ -118,6 +127,7 @@ class Windows:
             camp, self.scouts = self._draw_widely(camp, self.scouts, num_wide)
         camp, draws = self._collect(camp, length - num_wide)
         self.draws.append(draws)
+        self.all_draws.append(draws)
         self.evaluations = float(draws.num_tries.mean())
         return camp
 
@@ -279,7 +289,9 @@ class Windows:
         if self.use_gradient:
             few = positions[np.linspace(0, len(positions) - 1, min(len(positions), HELD_OUT)).astype(int)]
             self.num_evaluations += HELD_OUT
-            slopes = np.asarray(scores_of(self.task.target, jax.device_put(padded(few, HELD_OUT))))[: len(few)]
+            points, target = padded(few, HELD_OUT), self.task.target
+            slopes = self.task.journal.once(points, lambda: np.asarray(scores_of(target, jax.device_put(points))))
+            slopes = slopes[: len(few)]
             if np.isfinite(slopes).all():
                 yield spread_of_scores(few, slopes)
                 return
@@ -293,13 +305,11 @@ class Windows:
         mask = ravel_pytree(trainable(rung_mask(transport, rung))[0])[0]
         num_strides = NUM_STRIDES if rung == "couplings" else 2
         schedule = Decay(rate, 0.01, num_strides * STRIDE)
-        state: Any = begin_fit(transport)
-        best = held_out_loss(transport, held), transport
-        # To the end even if it gains nothing at first: what the first, long steps spoil, the last, short ones mend.
-        for _ in range(num_strides):
+
+        def go_on(climb: Climb) -> Climb:
             state = fit(
                 from_values,
-                state,
+                climb.state,
                 key,
                 train,
                 schedule,
@@ -308,9 +318,15 @@ class Windows:
                 max_norm=jnp.float32(10),
                 optimiser=NADAM,
             )
-            best = min(best, (held_out_loss(state.transport, held), state.transport), key=lambda pair: pair[0])
-        self.loss = float(state.loss)
-        return best[1], spread_of_ratios(best[1], held)
+            loss = held_out_loss(state.transport, held)
+            return Climb(state, loss, state.transport) if loss < climb.loss else climb._replace(state=state)
+
+        # To the end even if it gains nothing at first: what the first, long steps spoil, the last, short ones mend.
+        begun = Climb(begin_fit(transport), held_out_loss(transport, held), transport)
+        num_steps = num_strides * STRIDE
+        climb = self.task.journal.repeat(begun, lambda climb: int(climb.state.num_steps) >= num_steps, go_on)
+        self.loss = float(climb.state.loss)
+        return climb.best, spread_of_ratios(climb.best, held)
 
     def _split(self, law: AbstractLaw, window: int) -> tuple[Buffer, Buffer]:
         """Recent draws to train on, and of every eighth chain, to look at: the last window's for an affine layer."""

@@ -2,10 +2,8 @@
 
 from tessmc.diagnostics._convergence import (
     Convergence,
-    Verdict,
     convergence,
     import_arviz,
-    judge,
     nested_r_hat,
     quantile_errors,
     r_hat,
@@ -13,14 +11,17 @@ from tessmc.diagnostics._convergence import (
 )
 from tessmc.diagnostics._paper import PaperMetric, autocorrelation_times, paper_metric
 from tessmc.diagnostics._stein import Stein, stein_discrepancy
+from tessmc.diagnostics._verdict import APART, Verdict, groups_apart, judge
 
 __all__ = [
+    "APART",
     "Convergence",
     "PaperMetric",
     "Stein",
     "Verdict",
     "autocorrelation_times",
     "convergence",
+    "groups_apart",
     "import_arviz",
     "judge",
     "nested_r_hat",

@@ -1,7 +1,10 @@
 """Many chains, many draws."""
 
+from tessmc.engines._journal import Journal, Stopped
 from tessmc.engines._march import (
     Draws,
+    Rows,
+    blank_draws,
     collect,
     count_evaluations,
     every,
@@ -10,6 +13,7 @@ from tessmc.engines._march import (
     move_chains,
     place_all,
     place_chains,
+    put_rows,
     restart_chains,
     rounding_noise,
     settle,
@@ -19,8 +23,12 @@ from tessmc.engines._ticks import Chain, Record, advance
 __all__ = [
     "Chain",
     "Draws",
+    "Journal",
     "Record",
+    "Rows",
+    "Stopped",
     "advance",
+    "blank_draws",
     "collect",
     "count_evaluations",
     "every",
@@ -29,6 +37,7 @@ __all__ = [
     "move_chains",
     "place_all",
     "place_chains",
+    "put_rows",
     "restart_chains",
     "rounding_noise",
     "settle",

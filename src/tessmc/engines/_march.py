@@ -13,6 +13,7 @@ from tessmc._arrays import put
 from tessmc._errors import DensityError
 from tessmc._random import streams
 from tessmc._types import Key, Points
+from tessmc.engines._journal import Journal
 from tessmc.engines._ticks import Chain, Record, advance
 from tessmc.kernels import AbstractSliceKernel, Arc, ChainState
 
@@ -36,6 +37,36 @@ class Draws(NamedTuple):
     num_tries: np.ndarray
     num_nan: np.ndarray
     is_stuck: np.ndarray
+
+
+class Rows(NamedTuple):
+    """Draws in the order in which they were made: whose, the how manieth of that chain, and the fields of `Draws`."""
+
+    owner: np.ndarray
+    iteration: np.ndarray
+    position: np.ndarray
+    log_density: np.ndarray
+    log_ratio: np.ndarray
+    num_tries: np.ndarray
+    num_nan: np.ndarray
+    is_stuck: np.ndarray
+
+
+def rows_of(tape: Record) -> Rows:
+    """The draws on a tape; other ticks are left out."""
+    row, owner = np.nonzero(tape.is_draw)
+    num_chains = tape.is_draw.shape[1]
+    # One index into rows is several times as fast as two into an array of three axes.
+    source = row * num_chains + owner
+    fields = {name: np.asarray(getattr(tape, name)) for name in Rows._fields[1:]}
+    taken = {name: field.reshape(-1, *field.shape[2:])[source] for name, field in fields.items()}
+    return Rows(owner=owner.astype(np.int32), **taken)
+
+
+def no_rows(chains: Chain) -> Rows:
+    number, count = (np.empty(0, kind) for kind in (chains.state.position.dtype, np.int32))
+    nowhere = np.empty((0, chains.state.position.shape[1]), number.dtype)
+    return Rows(count, count, nowhere, number, number, count, count, np.empty(0, bool))
 
 
 def place_chains(key: Key, references: Points) -> Chain:
@@ -80,7 +111,8 @@ def march(
     chains: Chain,
     until: int,
     describe: Describe = str,
-    hear: Callable[[Chain, Record], None] = lambda *_: None,
+    hear: Callable[[Chain, Rows], None] = lambda *_: None,
+    journal: Journal = Journal(),  # noqa: B008
 ) -> Chain:
     """Advance until every chain has made `until` transitions, in chunks of about `CHUNK_SECONDS`.
 
@@ -89,26 +121,44 @@ def march(
         chains: where they are now.
         until: transitions since the chains were placed.
         describe: a position in the user's words, for errors.
-        hear: gets the chains and the tape after every chunk.
+        hear: gets the chains and the draws after every chunk.
+        journal: remembers chunks of a run before this.
 
     Raises:
         DensityError: a log density was +inf.
+        Stopped: by the journal, or by who hears.
     """
-    num_ticks = 16
+    fresh = [no_rows(chains)]
+    while finished(chains) < until and (found := journal.recall((chains, fresh[0]))) is not None:
+        chains, rows = found
+        hear(chains, rows)
+    num_ticks = min(16, MAX_TICKS)
     while finished(chains) < until:
+        journal.rest()
         began = time.perf_counter()
         chains, tape = advance(kernel, chains, jnp.int32(until), jnp.int32(num_ticks))
         tape = jax.device_get(tape)
         refuse_infinite(tape, describe)
-        hear(chains, tape)
+        rows = rows_of(tape)
+        if journal.keeps:
+            fresh.append(rows)
+            if finished(chains) >= until or journal.is_due():
+                journal.note((chains, Rows(*map(np.concatenate, zip(*fresh, strict=True)))))
+                del fresh[1:]
+        hear(chains, rows)
         seconds_a_tick = (time.perf_counter() - began) / num_ticks
         num_ticks = int(np.clip(CHUNK_SECONDS / seconds_a_tick, 1, min(4 * num_ticks, MAX_TICKS)))
     return chains
 
 
-def place_all(kernel: AbstractSliceKernel, chains: Chain, describe: Describe = str) -> Chain:
+def place_all(
+    kernel: AbstractSliceKernel,
+    chains: Chain,
+    describe: Describe = str,
+    journal: Journal = Journal(),  # noqa: B008
+) -> Chain:
     """Pay for the points at which the chains stand, where that has not been done."""
-    return march(kernel, chains, int(np.asarray(chains.iteration).min()), describe)
+    return march(kernel, chains, int(np.asarray(chains.iteration).min()), describe, journal=journal)
 
 
 def collect(
@@ -117,27 +167,34 @@ def collect(
     num_draws: int,
     watch: Callable[[int], None] = lambda _: None,
     describe: Describe = str,
+    journal: Journal = Journal(),  # noqa: B008
 ) -> tuple[Chain, Draws]:
     """Make `num_draws` draws with every chain; `watch` hears how many the slowest has made."""
     first = int(np.asarray(chains.iteration)[0])
     num_chains, dim = chains.state.position.shape
-    dtype = chains.state.position.dtype
-    draws = Draws(
-        np.empty((num_chains, num_draws, dim), dtype),
-        *(np.empty((num_chains, num_draws), kind) for kind in (dtype, dtype, np.int32, np.int32, bool)),
-    )
+    draws = blank_draws(num_chains, num_draws, dim, chains.state.position.dtype)
 
-    def store(chains: Chain, tape: Record) -> None:
-        owners, rows = np.nonzero(np.asarray(tape.is_draw).T)
-        source = rows * num_chains + owners
-        slots = owners * num_draws + np.asarray(tape.iteration).ravel()[source] - first
-        for name in Draws._fields:
-            # One index into rows is several times as fast as two into an array of three axes.
-            taken, stored = getattr(tape, name), getattr(draws, name)
-            stored.reshape(-1, *stored.shape[2:])[slots] = taken.reshape(-1, *taken.shape[2:])[source]
+    def store(chains: Chain, rows: Rows) -> None:
+        put_rows(draws, rows, first)
         watch(finished(chains) - first)
 
-    return march(kernel, chains, first + num_draws, describe, store), draws
+    return march(kernel, chains, first + num_draws, describe, store, journal), draws
+
+
+def blank_draws(num_chains: int, num_draws: int, dim: int, dtype: np.dtype) -> Draws:
+    """Room for draws."""
+    kinds = (dtype, dtype, np.int32, np.int32, bool)
+    return Draws(
+        np.empty((num_chains, num_draws, dim), dtype), *(np.empty((num_chains, num_draws), kind) for kind in kinds)
+    )
+
+
+def put_rows(draws: Draws, rows: Rows, first: int) -> None:
+    """Write rows where they belong, the draw of iteration `first` in the first place."""
+    slots = rows.owner.astype(int) * draws.log_density.shape[1] + rows.iteration - first
+    for name in Draws._fields:
+        stored = getattr(draws, name)
+        stored.reshape(-1, *stored.shape[2:])[slots] = getattr(rows, name)
 
 
 def every(draws: Draws, stride: int) -> Draws:
@@ -160,6 +217,7 @@ def settle(
     chains: Chain,
     refill: Callable[[int, Chain], Points],
     describe: Describe = str,
+    journal: Journal = Journal(),  # noqa: B008
 ) -> Chain:
     """Pay for the chains' points; those that lie outside the support are drawn anew, a bounded number of times.
 
@@ -169,12 +227,13 @@ def settle(
         refill: reference points for all chains, of which those of bad chains are taken; it gets the number
             of the round, and the chains.
         describe: a position in the user's words, for errors.
+        journal: remembers chunks of a run before this.
 
     Raises:
         DensityError: some chain found no point of finite density.
     """
     for count in range(MAX_ROUNDS):
-        chains = place_all(kernel, chains, describe)
+        chains = place_all(kernel, chains, describe, journal)
         is_bad = ~np.isfinite(np.asarray(chains.state.log_ratio))
         if not is_bad.any():
             return chains

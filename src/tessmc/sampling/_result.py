@@ -1,17 +1,30 @@
 """What a run gives back."""
 
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from flowjax.bijections import AbstractBijection
 
-from tessmc.diagnostics import Convergence, Verdict, convergence, judge
-from tessmc.storage import to_arviz
+from tessmc.diagnostics import APART, Convergence, Verdict, convergence, groups_apart, judge, nested_r_hat
+from tessmc.storage import Groups, Stored, to_arviz
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Draws of all chains that are judged and summarised; of more, every so manieth.
+MAX_JUDGED = 2**20
+# Groups of chains for nested R-hat.
+NUM_GROUPS = 8
+# Numbers that are judged at a time.
+BLOCK = 2**22
 
 
 @dataclass(frozen=True)
@@ -19,74 +32,126 @@ class Result:
     """Draws, and what is to be known about them.
 
     Attributes:
-        posterior: name → draws (chain, draw, *shape), in the support; a bare array is named `"x"`.
-        unconstrained: the draws as the sampler saw them, (chain, draw, dim).
-        stats: name → values (chain, draw): `log_density` (of the unconstrained vector), `log_ratio` (its
-            standard deviation is s, how far the map is from perfect), `num_evaluations`, `num_nan`, `is_stuck`.
+        groups: all draws by group and name. With a run folder they are read from there whenever they are asked for.
+        num_chains: of the draws.
+        num_draws: of every chain.
         num_evaluations_by_phase: density evaluations of `"fit"`, `"warmup"`, `"check"` and `"sampling"`.
-        transport: the map T that was learned, a FlowJAX bijection.
+        transport: the map T that was learned, a FlowJAX bijection; None if the run was stopped before.
         warmup_history: what was measured in each epoch of the warm-up.
         timings: seconds of `compile`, `warmup`, `fit`, `sampling`, and `total`.
         troubles: what forbids to trust the draws, a sentence each; usually none.
         stride: transitions that were made for a draw; `num_evaluations` and `num_nan` count those of all.
         is_complete: all draws that were asked for are here.
+        reason: why the run ended where it did, if not because all draws were made.
+        run_dir: the folder of the run.
     """
 
-    posterior: dict[str, np.ndarray]
-    unconstrained: np.ndarray
-    stats: dict[str, np.ndarray]
+    groups: Groups = field(repr=False)
+    num_chains: int
+    num_draws: int
     num_evaluations_by_phase: dict[str, int]
-    transport: AbstractBijection = field(repr=False)
+    transport: AbstractBijection | None = field(repr=False)
     warmup_history: list[dict[str, Any]] = field(repr=False)
     timings: dict[str, float]
     troubles: list[str]
     stride: int = 1
     is_complete: bool = True
+    reason: str = ""
+    run_dir: Path | None = None
+    _extend: "Callable[[int], Result] | None" = field(default=None, repr=False)
+    _save: "Callable[[Result, Path], None] | None" = field(default=None, repr=False)
+
+    @property
+    def posterior(self) -> Mapping[str, np.ndarray]:
+        """Name → draws (chain, draw, *shape), in the support; a bare array is named `"x"`."""
+        return self.groups["posterior"]
+
+    @property
+    def unconstrained(self) -> np.ndarray:
+        """The draws as the sampler saw them, (chain, draw, dim)."""
+        if "unconstrained_posterior" not in self.groups:
+            raise ValueError("unconstrained draws were not kept, because `keep` named some parameters")
+        return self.groups["unconstrained_posterior"]["x"]
+
+    @property
+    def stats(self) -> Mapping[str, np.ndarray]:
+        """Name → values (chain, draw).
+
+        `log_density` (of the unconstrained vector), `log_ratio` (its standard deviation is s, how far the map is from
+        perfect), `num_evaluations`, `num_nan`, `is_stuck`.
+        """
+        return self.groups["sample_stats"]
 
     @property
     def num_evaluations(self) -> int:
         """Density evaluations in all, warm-up and fits included."""
         return sum(self.num_evaluations_by_phase.values())
 
+    @property
+    def num_parameters(self) -> int:
+        """How many scalars there are in `posterior`."""
+        return len(self.parameter_names)
+
     @cached_property
     def parameter_names(self) -> list[str]:
         """A name for every scalar in `posterior`, in the order of the summary."""
         return [
             name + (f"[{', '.join(map(str, index))}]" if index else "")
-            for name, draws in self.posterior.items()
-            for index in np.ndindex(draws.shape[2:])
+            for name in self.posterior
+            for index in np.ndindex(shape_of(self.posterior, name))
         ]
 
     @cached_property
     def convergence(self) -> Convergence:
         """R-hat, bulk and tail ESS of every scalar parameter."""
-        return convergence(self._columns)
+        return Convergence(*(np.concatenate(parts) for parts in zip(*map(convergence, self._blocks()), strict=True)))
 
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the draws may be used, and why."""
-        moves = np.ptp(self._columns, axis=(0, 1)) > 0
-        if np.ptp(self.unconstrained, axis=(0, 1)).min() > 0:
+        if self.num_draws == 0:
+            return Verdict(False, ["there are no draws" + (f": {self.reason}" if self.reason else "")])
+        moves = np.concatenate([np.ptp(block, axis=(0, 1)) > 0 for block in self._blocks()])
+        names, found, nested = self.parameter_names, self.convergence, self._nested()
+        free = [np.ptp(draws, axis=(0, 1)).min() > 0 for _, draws in self._few("unconstrained_posterior")]
+        if all(free):
             # What is constant while every free coordinate moves is so by its support, as the zeros of a triangle.
             names = [name for name, is_moving in zip(self.parameter_names, moves, strict=True) if is_moving]
             found = Convergence(*(values[moves] for values in self.convergence))
-        else:
-            names, found = self.parameter_names, self.convergence
-        return judge(names, found, self.unconstrained.shape[1], self.troubles)
+            nested = None if nested is None else nested[moves]
+        return judge(names, found, self.num_draws, self.troubles + self._modes(), nested)
+
+    def _nested(self) -> np.ndarray | None:
+        """R-hat of eight groups of chains, as many of them as make groups of one size."""
+        size = self.num_chains // NUM_GROUPS
+        if size < 2:
+            return None
+        blocks = (nested_r_hat(block[: size * NUM_GROUPS], NUM_GROUPS) for block in self._blocks())
+        return np.nan_to_num(np.concatenate(list(blocks)), nan=np.inf)
+
+    def _modes(self) -> list[str]:
+        """Chains that stand apart, by the parameter that shows it best."""
+        r_hat = np.nan_to_num(self.convergence.r_hat)
+        worst = int(np.argmax(r_hat))
+        if r_hat[worst] < APART:
+            return []
+        column = next(itertools.islice(itertools.chain.from_iterable(map(_columns, self._blocks())), worst, None))
+        sentence = groups_apart(self.parameter_names[worst], column)
+        return [] if sentence is None else [sentence]
 
     def summary(self) -> "Summary":
         """Mean, sd, quantiles, ESS and R-hat of every scalar parameter, and the verdict in words."""
         import pandas as pd
 
-        columns = self._columns.reshape(-1, len(self.parameter_names))
-        low, median, high = np.quantile(columns, [0.05, 0.5, 0.95], axis=0)
+        if self.num_draws == 0:
+            return Summary(pd.DataFrame(index=self.parameter_names), self.verdict, self._footer())
+        rows = []
+        for block in self._blocks():
+            flat = block.reshape(-1, block.shape[2])
+            rows.append(np.stack([flat.mean(0), flat.std(0, ddof=1), *np.quantile(flat, [0.05, 0.5, 0.95], axis=0)]))
         table = pd.DataFrame(
             {
-                "mean": columns.mean(0),
-                "sd": columns.std(0, ddof=1),
-                "5%": low,
-                "50%": median,
-                "95%": high,
+                **dict(zip(("mean", "sd", "5%", "50%", "95%"), np.concatenate(rows, axis=1), strict=True)),
                 "ess_bulk": self.convergence.ess_bulk,
                 "ess_tail": self.convergence.ess_tail,
                 "r_hat": self.convergence.r_hat,
@@ -95,24 +160,95 @@ class Result:
         )
         return Summary(table, self.verdict, self._footer())
 
-    def to_arviz(self) -> Any:
-        """The draws in ArviZ's format, for its plots and statistics."""
-        return to_arviz(self.posterior, self.stats)
+    def extend(self, num_samples: int) -> "Result":
+        """So many more draws of every chain, from where they stand: all draws, old and new."""
+        if self._extend is None:
+            raise ValueError(
+                "a run that was loaded does not know its target; pass it to "
+                "tessmc.resume(run_dir, target, num_samples=...)"
+            )
+        return self._extend(num_samples)
 
-    @property
-    def _columns(self) -> np.ndarray:
-        num_chains, num_draws = self.unconstrained.shape[:2]
-        flat = [draws.reshape(num_chains, num_draws, -1) for draws in self.posterior.values()]
-        return np.concatenate(flat, axis=-1).astype(float)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a new folder, from which `tessmc.load` reads it and `tessmc.resume` goes on."""
+        if self._save is None:
+            raise ValueError("a run that was loaded is in its folder; copy that")
+        self._save(self, Path(path))
+
+    def to_arviz(
+        self,
+        *,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, list[str]] | None = None,
+        log_likelihood: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """The draws in ArviZ's format, for its plots and statistics.
+
+        Args:
+            coords: dimension → labels, as ArviZ has them.
+            dims: parameter → names of its dimensions.
+            log_likelihood: of a position, as the log density is given it, to the log likelihood of every observation;
+                `az.loo` asks for it.
+        """
+        names = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats")
+        groups = {name: self.groups[name] for name in names if name in self.groups}
+        if log_likelihood is not None:
+            groups["log_likelihood"] = {"y": self._likelihoods(log_likelihood)}
+        attributes = {
+            "inference_library": "tessmc",
+            "inference_library_version": version("tessmc"),
+            "sampling_time": f"{self.timings['total']:.3f}",
+            "num_evaluations": str(self.num_evaluations),
+            "verdict": str(self.verdict),
+        }
+        return to_arviz(groups, coords, dims, attributes)
+
+    def _likelihoods(self, log_likelihood: Callable[[Any], Any]) -> np.ndarray:
+        """Of every draw; a bare array is given as such, others by name."""
+        draws = dict(self.posterior.items())
+        points = draws["x"] if list(draws) == ["x"] else draws
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), points)
+        found = jax.jit(lambda points: jax.lax.map(log_likelihood, points, batch_size=256))(flat)
+        return np.asarray(found).reshape(self.num_chains, self.num_draws, *found.shape[1:])
+
+    def _few(self, group: str) -> Iterator[tuple[str, np.ndarray]]:
+        return some_of(self.groups.get(group, {}), self.num_chains * self.num_draws)
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        """Parameters, a few columns at a time: (chain, draw, column)."""
+        for _, draws in self._few("posterior"):
+            columns = draws.reshape(*draws.shape[:2], -1)
+            size = max(1, BLOCK // max(1, columns[..., 0].size))
+            for start in range(0, columns.shape[2], size):
+                yield columns[..., start : start + size].astype(float)
 
     def _footer(self) -> str:
-        num_chains, num_draws = self.unconstrained.shape[:2]
-        evaluations = self.stats["num_evaluations"].mean()
         transitions = f" of {self.stride} transitions" if self.stride > 1 else ""
+        made = f"{self.num_chains} chains × {self.num_draws} draws{transitions}"
+        ended = f"\n{'Complete' if self.is_complete else 'Incomplete'}: {self.reason}" if self.reason else ""
+        if self.num_draws == 0:
+            return made + ended
+        few = dict(self._few("sample_stats"))
         return (
-            f"{num_chains} chains × {num_draws} draws{transitions}, {evaluations:.2f} density evaluations a draw, "
-            f"s = {self.stats['log_ratio'].std():.2f}, {self.timings['total']:.1f} s"
+            f"{made}, {few['num_evaluations'].mean():.2f} density evaluations a draw, "
+            f"s = {few['log_ratio'].std():.2f}, {self.timings['total']:.1f} s{ended}"
         )
+
+
+def _columns(block: np.ndarray) -> Iterator[np.ndarray]:
+    yield from np.moveaxis(block, 2, 0)
+
+
+def some_of(group: Mapping[str, np.ndarray], num_draws: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays of a group by name; of very many draws, those of all chains counted, every so manieth."""
+    step = max(1, -(-num_draws // MAX_JUDGED))
+    for name in group:
+        yield name, group.every(name, step) if isinstance(group, Stored) else group[name][:, ::step]
+
+
+def shape_of(group: Mapping[str, np.ndarray], name: str) -> tuple[int, ...]:
+    """The shape of one draw."""
+    return group.shape_of(name) if isinstance(group, Stored) else group[name].shape[2:]
 
 
 @dataclass(frozen=True)

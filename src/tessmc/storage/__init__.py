@@ -1,5 +1,24 @@
-"""Draws in the formats of others."""
+"""Run folders, and draws in the formats of others."""
 
 from tessmc.storage._arviz import to_arviz
+from tessmc.storage._draws import Array, DrawStore, Groups, Stored
+from tessmc.storage._folder import Manifest, Pace, RunFolder
+from tessmc.storage._journal import FolderJournal
+from tessmc.storage._note import Note, from_arrays, read_note, to_arrays, write_note
 
-__all__ = ["to_arviz"]
+__all__ = [
+    "Array",
+    "DrawStore",
+    "FolderJournal",
+    "Groups",
+    "Manifest",
+    "Note",
+    "Pace",
+    "RunFolder",
+    "Stored",
+    "from_arrays",
+    "read_note",
+    "to_arrays",
+    "to_arviz",
+    "write_note",
+]

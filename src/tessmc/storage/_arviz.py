@@ -1,5 +1,7 @@
 """The one file that knows ArviZ's versions."""
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,10 +9,33 @@ import numpy as np
 from tessmc.diagnostics import import_arviz
 
 
-def to_arviz(posterior: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> Any:
-    """Draws in ArviZ's format: `InferenceData` before ArviZ 1.0, `xarray.DataTree` from then on."""
+def to_arviz(
+    groups: Mapping[str, Mapping[str, np.ndarray]],
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, list[str]] | None = None,
+    attributes: Mapping[str, str] | None = None,
+) -> Any:
+    """Draws in ArviZ's format: `InferenceData` before ArviZ 1.0, `xarray.DataTree` from then on.
+
+    Args:
+        groups: group → name → values (chain, draw, ...).
+        coords: dimension → labels.
+        dims: name → dimensions after chain and draw.
+        attributes: of every group.
+    """
     arviz = import_arviz()
-    groups = {"posterior": posterior, "sample_stats": stats}
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict(groups)
-    return arviz.from_dict(**groups)
+    # Plain arrays: what is on the disk is read here.
+    whole = {group: dict(values.items()) for group, values in groups.items()}
+    given = {"coords": dict(coords or {}), "dims": dict(dims or {})}
+    with warnings.catch_warnings():
+        # Many short chains are meant.
+        warnings.filterwarnings("ignore", "More chains")
+        found = _from_dict(arviz, whole, given)
+    for group in whole:
+        found[group].attrs.update(attributes or {})
+    return found
+
+
+def _from_dict(arviz: Any, whole: Any, given: Any) -> Any:
+    is_tree = int(arviz.__version__.split(".")[0]) >= 1
+    return arviz.from_dict(whole, **given) if is_tree else arviz.from_dict(**whole, **given, save_warmup=True)

@@ -40,6 +40,15 @@ def apart(job: Job, row: Row) -> list[Row]:
     return found if job.budget == "both" else found[:1]
 
 
+def of_whole_seeds(rows: list[Row]) -> list[Row]:
+    """Without seeds that not all samplers of the table have had: medians would be of different seeds."""
+    had: dict[str, set[int]] = {}
+    for row in rows:
+        had.setdefault(row["sampler"], set()).add(row["seed"])
+    common = set.intersection(*had.values())
+    return [row for row in rows if row["seed"] in common]
+
+
 def fill(page: str, name: str, text: str) -> str:
     """The page with the text between the two comments of that name."""
     found = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -64,7 +73,8 @@ def described(seconds: float) -> str:
 def publish(rows: dict[tuple[str, str], list[Row]], seconds: float) -> None:
     """Rows, pictures and the page."""
     page = fill(PAGE.read_text(), "run", described(seconds))
-    for (model, budget), found in rows.items():
+    for (model, budget), made in rows.items():
+        found = of_whole_seeds(made)
         save(found, f"{model}-{budget}", FOLDER)
         page = fill(page, f"{model}-{budget}", shown(found, budget))
     PAGE.write_text(page)

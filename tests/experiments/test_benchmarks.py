@@ -71,3 +71,9 @@ def test_every_sampler_has_its_first_seed_before_any_has_its_second():
     seeds = [job.seed for job in experiments.jobs(2, 60.0)]
     assert seeds == sorted(seeds)
     assert {job.sampler for job in experiments.jobs(2, 60.0)} == set(SAMPLERS)
+
+
+def test_medians_are_over_the_seeds_that_all_samplers_had():
+    rows = [{"sampler": name, "seed": seed} for name, seed in (("tess", 0), ("nuts", 0), ("tess", 1), ("nuts", 1))]
+    assert experiments.of_whole_seeds(rows) == rows
+    assert experiments.of_whole_seeds(rows[:3]) == rows[:2]

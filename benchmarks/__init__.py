@@ -1,1 +1,1 @@
-"""Timings, run by `make bench`."""
+"""Timings, run by `make bench` and `make timings`."""

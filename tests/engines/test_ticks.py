@@ -200,7 +200,7 @@ def test_stopping_at_each_chains_own_count_is_unbiased():
     heard = []
     chains = place_chains(KEY, exact / 0.4)
     march(kernel, chains, 3, hear=lambda _, rows: heard.append(rows))
-    positions = np.concatenate([rows.position[:, 0] for rows in heard])
+    positions = np.concatenate([rows.draws.position[:, 0] for rows in heard])
     iterations = np.concatenate([rows.iteration for rows in heard])
     assert abs(z_of_second_moment(positions[iterations == 2])) < 4
     first = positions[: len(exact)]  # as many draws as chains, in the order in which they came

@@ -12,7 +12,7 @@ from flowjax.bijections import AbstractBijection
 from tessmc._arrays import put
 from tessmc._clock import Clock
 from tessmc._types import Key, Points
-from tessmc.engines import Chain, Draws, Journal
+from tessmc.engines import NO_JOURNAL, Chain, Draws, Journal
 from tessmc.kernels import TransportEllipticalSlice
 from tessmc.targets import AbstractTarget
 
@@ -55,7 +55,7 @@ class WarmupTask(NamedTuple):
     num_warmup: int
     clock: Clock
     watch: Callable[[str, int, int], None]
-    journal: Journal = Journal()
+    journal: Journal = NO_JOURNAL
 
 
 class AbstractWarmup(eqx.Module):

@@ -1,6 +1,6 @@
 """Many chains, many draws."""
 
-from tessmc.engines._journal import Journal, Stopped
+from tessmc.engines._journal import NO_JOURNAL, Journal, Stopped
 from tessmc.engines._march import (
     Draws,
     Rows,
@@ -21,6 +21,7 @@ from tessmc.engines._march import (
 from tessmc.engines._ticks import Chain, Record, advance
 
 __all__ = [
+    "NO_JOURNAL",
     "Chain",
     "Draws",
     "Journal",

@@ -13,7 +13,7 @@ from tessmc._arrays import put
 from tessmc._errors import DensityError
 from tessmc._random import streams
 from tessmc._types import Key, Points
-from tessmc.engines._journal import Journal
+from tessmc.engines._journal import NO_JOURNAL, Journal
 from tessmc.engines._ticks import Chain, Record, advance
 from tessmc.kernels import AbstractSliceKernel, Arc, ChainState
 
@@ -40,33 +40,30 @@ class Draws(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Draws in the order in which they were made: whose, the how manieth of that chain, and the fields of `Draws`."""
+    """Draws in the order in which they were made: whose, the how manieth of that chain, and the draw; one axis."""
 
     owner: np.ndarray
     iteration: np.ndarray
-    position: np.ndarray
-    log_density: np.ndarray
-    log_ratio: np.ndarray
-    num_tries: np.ndarray
-    num_nan: np.ndarray
-    is_stuck: np.ndarray
+    draws: Draws
 
 
 def rows_of(tape: Record) -> Rows:
     """The draws on a tape; other ticks are left out."""
     row, owner = np.nonzero(tape.is_draw)
-    num_chains = tape.is_draw.shape[1]
     # One index into rows is several times as fast as two into an array of three axes.
-    source = row * num_chains + owner
-    fields = {name: np.asarray(getattr(tape, name)) for name in Rows._fields[1:]}
-    taken = {name: field.reshape(-1, *field.shape[2:])[source] for name, field in fields.items()}
-    return Rows(owner=owner.astype(np.int32), **taken)
+    source = row * tape.is_draw.shape[1] + owner
+
+    def taken(name: str) -> np.ndarray:
+        field = np.asarray(getattr(tape, name))
+        return field.reshape(-1, *field.shape[2:])[source]
+
+    return Rows(owner.astype(np.int32), taken("iteration"), Draws(*map(taken, Draws._fields)))
 
 
 def no_rows(chains: Chain) -> Rows:
-    number, count = (np.empty(0, kind) for kind in (chains.state.position.dtype, np.int32))
-    nowhere = np.empty((0, chains.state.position.shape[1]), number.dtype)
-    return Rows(count, count, nowhere, number, number, count, count, np.empty(0, bool))
+    nobody, position = np.empty(0, np.int32), chains.state.position
+    blank = blank_draws(1, 0, position.shape[1], position.dtype)
+    return Rows(nobody, nobody, Draws(*(values[0] for values in blank)))
 
 
 def place_chains(key: Key, references: Points) -> Chain:
@@ -112,7 +109,7 @@ def march(
     until: int,
     describe: Describe = str,
     hear: Callable[[Chain, Rows], None] = lambda *_: None,
-    journal: Journal = Journal(),  # noqa: B008
+    journal: Journal = NO_JOURNAL,
 ) -> Chain:
     """Advance until every chain has made `until` transitions, in chunks of about `CHUNK_SECONDS`.
 
@@ -143,7 +140,7 @@ def march(
         if journal.keeps:
             fresh.append(rows)
             if finished(chains) >= until or journal.is_due():
-                journal.note((chains, Rows(*map(np.concatenate, zip(*fresh, strict=True)))))
+                journal.note((chains, jax.tree.map(lambda *parts: np.concatenate(parts), *fresh)))
                 del fresh[1:]
         hear(chains, rows)
         seconds_a_tick = (time.perf_counter() - began) / num_ticks
@@ -155,7 +152,7 @@ def place_all(
     kernel: AbstractSliceKernel,
     chains: Chain,
     describe: Describe = str,
-    journal: Journal = Journal(),  # noqa: B008
+    journal: Journal = NO_JOURNAL,
 ) -> Chain:
     """Pay for the points at which the chains stand, where that has not been done."""
     return march(kernel, chains, int(np.asarray(chains.iteration).min()), describe, journal=journal)
@@ -167,7 +164,7 @@ def collect(
     num_draws: int,
     watch: Callable[[int], None] = lambda _: None,
     describe: Describe = str,
-    journal: Journal = Journal(),  # noqa: B008
+    journal: Journal = NO_JOURNAL,
 ) -> tuple[Chain, Draws]:
     """Make `num_draws` draws with every chain; `watch` hears how many the slowest has made."""
     first = int(np.asarray(chains.iteration)[0])
@@ -192,9 +189,8 @@ def blank_draws(num_chains: int, num_draws: int, dim: int, dtype: np.dtype) -> D
 def put_rows(draws: Draws, rows: Rows, first: int) -> None:
     """Write rows where they belong, the draw of iteration `first` in the first place."""
     slots = rows.owner.astype(int) * draws.log_density.shape[1] + rows.iteration - first
-    for name in Draws._fields:
-        stored = getattr(draws, name)
-        stored.reshape(-1, *stored.shape[2:])[slots] = getattr(rows, name)
+    for stored, values in zip(draws, rows.draws, strict=True):
+        stored.reshape(-1, *stored.shape[2:])[slots] = values
 
 
 def every(draws: Draws, stride: int) -> Draws:
@@ -217,7 +213,7 @@ def settle(
     chains: Chain,
     refill: Callable[[int, Chain], Points],
     describe: Describe = str,
-    journal: Journal = Journal(),  # noqa: B008
+    journal: Journal = NO_JOURNAL,
 ) -> Chain:
     """Pay for the chains' points; those that lie outside the support are drawn anew, a bounded number of times.
 

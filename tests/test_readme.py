@@ -1,4 +1,4 @@
-"""What the README shows works."""
+"""What the README and the pages show works."""
 
 import re
 from pathlib import Path
@@ -6,18 +6,34 @@ from pathlib import Path
 import numpy as np
 import xarray
 
-README = Path(__file__).parents[1] / "README.md"
+import tessmc
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_examples(page: str, num_blocks: int) -> dict:
+    """The names that the Python on a page defines, from its first block to its last."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert len(blocks) == num_blocks
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    return names
 
 
 def test_the_examples_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
-    names: dict = {}
-    for block in blocks:
-        exec(block, names)
+    names = run_examples("README.md", 3)
     assert "ess_bulk" in capsys.readouterr().out
     assert (names["result"].posterior["sigma"] > 0).all()
     assert abs(names["result"].posterior["slope"].mean() - 2) < 0.5
     with xarray.open_zarr("runs/line/draws.zarr", group="posterior", consolidated=False) as data:
         assert np.array_equal(data["slope"], names["result"].posterior["slope"])
+
+
+def test_the_page_on_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_examples("docs/runs.md", 2)
+    assert np.array_equal(names["draws"]["x"], names["result"].posterior["x"])
+    again = tessmc.resume("runs/banana", names["log_density"], like=np.zeros(2, np.float32), progress=False)
+    assert np.array_equal(again.posterior["x"], names["result"].posterior["x"])

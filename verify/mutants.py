@@ -233,7 +233,12 @@ MUTANTS = [
     Mutant("another density is not noticed", ASKED, ".all():\n            place", ".any():\n            place", DURABLE + " -k refused"),
     Mutant("a folder in use is taken", FOLDER, "if not _take(self._lock):", "if False:", DURABLE + " -k in_use"),
     Mutant("a full disk ends the run", FOLDER, "except (OSError, StorageError) as error:\n            self.trouble", "except StorageError as error:\n            self.trouble", DURABLE + " -k full_disk"),
-    Mutant("damaged draws are gone on with", SESSION, "store.verify(self.folder.num_draws())", "pass", DURABLE + " -k mended"),
+    Mutant("damaged draws are gone on with", SESSION, "store.verify(run.kept.num_stored)", "pass", DURABLE + " -k mended"),
+    Mutant("a state of another place fits", RUN, "if made.min() < 0 or any(", "if made.min() < 0 and any(", DURABLE + " -k does_not_fit"),
+    Mutant("a result is saved with the newest state", SESSION, 'folder.checkpoint({"num_draws": result.num_draws}, state)', 'folder.checkpoint({"num_draws": result.num_draws}, self.run.state)', DURABLE + " -k went_on"),
+    Mutant("half a folder is saved in silence", SESSION, "        if folder.trouble:\n            raise", "        if False:\n            raise", DURABLE + " -k halves"),
+    Mutant("states are sorted as words", FOLDER, "sorted(found, key=_number)", "sorted(found)", DURABLE + " -k highest_number"),
+    Mutant("what cannot move is waited for", "sampling/_goal.py", "columns[..., np.ptp(columns, axis=(0, 1)) > 0]", "columns", DURABLE + " -k constant"),
     Mutant("large seeds are cut", SAMPLING, "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
 ]  # fmt: skip
 

@@ -219,7 +219,7 @@ def test_malformed_folders_are_refused_in_a_sentence(finished, tmp_path, part):
             path = chance.choice(sorted(folder.glob("draws.zarr/**/zarr.json")))
             content = path.read_bytes()
             path.write_text(json.dumps(spoil(json.loads(content), chance)))
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             found = tessmc.load(folder)
             for group in found.groups.values():
@@ -227,10 +227,10 @@ def test_malformed_folders_are_refused_in_a_sentence(finished, tmp_path, part):
                     assert group[name].shape[0] == 8
         except tessmc.StorageError:
             num_refused += 1
-        slowest = max(slowest, time.perf_counter() - began)
+        slowest = max(slowest, time.process_time() - began)
         if where == 0:
             RunFolder(folder).tell(manifest)
         else:
             path.write_bytes(content)
     assert num_refused > 1000
-    assert slowest < 5
+    assert slowest < 1

@@ -65,15 +65,25 @@ def in_a_trap(num_chains):
     return np.concatenate([jr.normal(jr.key(0), (num_chains - 2, 2)), np.full((2, 2), 60.0)])
 
 
+def spread(centre, scale, dim):
+    """Starts from which all modes are reached: of one that no chain ever comes near, no run can know."""
+    return lambda num_chains: np.asarray(centre + scale * jr.normal(jr.key(1), (num_chains, dim)))
+
+
 SHORT = {"num_warmup": 16}
 HARD = {
-    "two modes, 0.7 and 0.3": Case(modes([0.7, 0.3], [[0.0], [100.0]]), 1, 30.0, np.sqrt(1 + 2100), as_it_is(1)),
-    "two modes, warmed up": Case(modes([0.7, 0.3], [[0.0, 0], [40, 0]]), 2, [12.0, 0], [np.sqrt(1 + 336), 1], SHORT),
+    "two modes, 0.7 and 0.3": Case(
+        modes([0.7, 0.3], [[0.0], [100.0]]), 1, 30.0, np.sqrt(1 + 2100), as_it_is(1), spread(50.0, 60.0, 1)
+    ),
+    "two modes, warmed up": Case(
+        modes([0.7, 0.3], [[0.0, 0], [40, 0]]), 2, [12.0, 0], [np.sqrt(1 + 336), 1], SHORT, spread(10.0, 30.0, 2)
+    ),
     "four modes in five dimensions": Case(
         modes([0.4, 0.3, 0.2, 0.1], 30 * np.eye(4, 5)), 5, [12.0, 9, 6, 3, 0],
-        np.sqrt(1 + 900 * np.array([0.24, 0.21, 0.16, 0.09, 0])), SHORT,
+        np.sqrt(1 + 900 * np.array([0.24, 0.21, 0.16, 0.09, 0])), SHORT, spread(0.0, 20.0, 5),
     ),
     "a heavy tail": Case(student(2.2), 2, 0.0, np.sqrt(11.0), as_it_is(2)),
+    "improper, of a model": Case(tessmc.models.oxygen_flat().log_density, 2, None, None),
     "improper": Case(lambda x: -0.5 * x[0] ** 2 - 0.5 * jnp.exp(-x[1]), 2, None, None, SHORT),
     "a funnel under a map that does not fit": Case(funnel, 10, 0.0, [3.0, *9 * [np.exp(2.25)]], as_it_is(10)),
     "a funnel after a short warm-up": Case(funnel, 10, 0.0, [3.0, *9 * [np.exp(2.25)]], SHORT),

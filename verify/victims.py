@@ -21,6 +21,7 @@ import tessmc.storage._folder
 # Small steps and constant writing: a kill at any time meets some of it.
 tessmc.storage._folder.MIN_SECONDS, tessmc.storage._folder.MAX_SHARE = 0.0, 1e9
 tessmc.engines._march.MAX_TICKS = 8
+UNHEEDED = 130
 MODES = {"auto": tessmc.Warmup.auto(), "paper": tessmc.Warmup.paper(num_initial_steps=40)}
 
 
@@ -47,6 +48,8 @@ def child(mode: str, folder: Path, truth: Path) -> int:
     status = 1
     try:
         status = work(mode, folder, truth)
+    except KeyboardInterrupt:
+        status = UNHEEDED
     finally:
         os._exit(status)
 
@@ -87,7 +90,7 @@ def cycle(kind: str, mode: str, folder: Path, truth: Path, seconds: float, chanc
         os.kill(pid, number)
         status = wait(pid, 60.0)
         # A signal that came before the run had begun ends the process as it does any other.
-        allowed = (-signal.SIGKILL,) if kind == "kill" else (0, 2, 1, -signal.SIGTERM)
+        allowed = (-signal.SIGKILL,) if kind == "kill" else (0, 2, UNHEEDED, -signal.SIGTERM)
         hits = 1
         if status not in allowed:
             return {"wrong": 1}

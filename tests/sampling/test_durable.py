@@ -3,19 +3,23 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 import warnings
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
+from numpyro.distributions import constraints
 
 import tessmc
 from tessmc.engines import Stopped
 from tessmc.sampling import _session
 from tessmc.sampling._signals import heeding_signals
-from tessmc.storage import RunFolder
+from tessmc.storage import Note, RunFolder, read_note, write_note
 
 
 def log_density(x):
@@ -119,6 +123,64 @@ def test_a_result_is_saved_and_loaded(tmp_path, whole):
         short.save(tmp_path)
 
 
+def test_a_result_is_saved_as_it_was_although_the_run_went_on(tmp_path, whole):
+    short = run(num_samples=15)
+    assert same(whole, short.extend(25))
+    short.save(tmp_path / "a")
+    assert same(short, tessmc.load(tmp_path / "a"))
+    assert same(whole, tessmc.resume(tmp_path / "a", TARGET, num_samples=40, progress=False))
+
+
+def test_a_disk_that_is_full_from_the_start_is_refused(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(tessmc.StorageError, match="cannot be written to: No space left"):
+        run(tmp_path / "a")
+
+
+def test_a_result_is_not_saved_by_halves_in_silence(tmp_path, monkeypatch, whole):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tessmc.storage._folder.write_note", fail)
+    with pytest.warns(UserWarning, match="could not be written"), pytest.raises(tessmc.StorageError, match="No space"):
+        whole.save(tmp_path / "a")
+
+
+def test_a_state_that_does_not_fit_the_draws_is_refused(tmp_path, whole):
+    run(tmp_path / "a", num_samples=15)
+    run(tmp_path / "b", num_samples=20)
+    for path in (tmp_path / "a").glob("state-*.note"):
+        path.unlink()
+    # Of the same run, intact, and of another place: with the draws of before it would make a wrong chain.
+    words, arrays = read_note(max((tmp_path / "b").glob("state-*.note")))
+    write_note(tmp_path / "a" / "state-000000.note", Note({**words, "num_draws": 15}, arrays))
+    with pytest.raises(tessmc.StorageError, match=r"transitions after 15 draws.*resume='previous'"):
+        run(tmp_path / "a")
+    assert same(whole, run(tmp_path / "a", resume="previous"))
+
+
+def test_the_last_state_is_that_of_the_highest_number(tmp_path):
+    folder = RunFolder(tmp_path)
+    (tmp_path / "state-copy.note").write_text("")
+    for number in ("999999", "1000000"):
+        write_note(tmp_path / f"state-{number}.note", Note({"num_draws": int(number)}, []))
+    assert folder.num_draws() == 1000000
+    folder.checkpoint({"num_draws": 7}, ())
+    assert folder.num_draws() == 7
+    assert {path.name for path in tmp_path.glob("state-1*")} == {"state-1000000.note", "state-1000001.note"}
+
+
+def test_a_goal_is_reached_where_a_part_of_a_parameter_is_constant():
+    like = {"l": jnp.eye(2)}
+    target = tessmc.Target(lambda p: -0.5 * jnp.sum(p["l"] ** 2), like, support={"l": constraints.lower_cholesky})
+    found = run(None, target, num_samples=None, target_ess=500)
+    assert found.is_complete
+    assert "effective draws or more" in found.reason
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -141,12 +203,20 @@ def test_another_run_is_refused_with_the_difference(tmp_path_factory, options, s
         run(folder, **options)
 
 
-def test_a_folder_in_use_is_refused(tmp_path):
-    folder = RunFolder(tmp_path / "a")
-    folder.lock()
-    with pytest.raises(tessmc.StorageError, match="another process"):
-        run(tmp_path / "a")
-    folder.release()
+def test_a_folder_in_use_by_another_process_is_refused(tmp_path, whole):
+    program = (
+        "from tessmc.storage import RunFolder\n"
+        f"folder = RunFolder({str(tmp_path / 'a')!r})\n"
+        "folder.lock()\nprint('has it')\ninput()"
+    )
+    command = [sys.executable, "-u", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "has it\n"
+        with pytest.raises(tessmc.StorageError, match="another process"):
+            run(tmp_path / "a")
+        other.kill()
+    # What a process held goes with it, however it ends.
+    assert same(whole, run(tmp_path / "a"))
 
 
 def test_what_cannot_be_a_folder(tmp_path):
@@ -157,18 +227,27 @@ def test_what_cannot_be_a_folder(tmp_path):
         tessmc.load(tmp_path / "nowhere")
 
 
+@pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_returns_what_there_is(tmp_path, whole, number):
     before = signal.getsignal(number)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
-    timer.start()
+
+    def send():
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "a" / "state-000009.note").exists() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
     found = run(tmp_path / "a", num_samples=10**6)
-    timer.join()
+    thread.join()
     assert not found.is_complete
     assert found.reason == f"interrupted by {number.name}"
     assert signal.getsignal(number) is before
-    if found.num_draws >= 40:
-        assert np.array_equal(found.posterior["x"][:, :40], whole.posterior["x"])
+    num_same = min(found.num_draws, 40)
+    assert num_same > 0
+    assert np.array_equal(found.posterior["x"][:, :num_same], whole.posterior["x"][:, :num_same])
     assert same(found, tessmc.load(tmp_path / "a"))
     assert "Incomplete: interrupted" in str(found.summary())
 
@@ -233,6 +312,14 @@ def test_draws_of_the_warmup_are_kept_if_asked(tmp_path, warmup):
     for other in (on_disk, again):
         assert np.array_equal(other.groups["warmup_posterior"]["x"], draws)
     assert "warmup_posterior" not in run(num_samples=5).groups
+
+
+def test_a_parameter_without_elements_is_stored(tmp_path):
+    target = tessmc.Target(lambda p: -jnp.sum(p["a"] ** 2) - p["b"] ** 2, {"a": jnp.zeros((0, 3)), "b": 0.0})
+    found = run(tmp_path / "a", target, num_samples=5)
+    loaded = tessmc.load(tmp_path / "a")
+    assert loaded.posterior["a"].shape == found.posterior["a"].shape == (16, 5, 0, 3)
+    assert np.array_equal(loaded.posterior["b"], run(None, target, num_samples=5).posterior["b"])
 
 
 def test_only_what_is_named_is_kept(tmp_path):

@@ -1,12 +1,15 @@
 """When a run ends."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tessmc.diagnostics import convergence
 from tessmc.engines import Stopped
+from tessmc.sampling._result import MAX_JUDGED, some_of
 from tessmc.sampling._signals import Wish
 
 # Draws of a chain that a goal may need, if nothing else bounds them.
@@ -61,3 +64,16 @@ def check_count(name: str, count: Any, least: int) -> None:
         raise TypeError(f"`{name}` should be an int, but is {count!r}")
     if count < least:
         raise ValueError(f"`{name}` should be at least {least}, but is {count}")
+
+
+def least_ess(posterior: Mapping[str, np.ndarray], num_draws: int, wanted: float) -> float:
+    """The least of bulk and tail ESS of all that moves: what does not is so by its support, as the zeros of a triangle.
+
+    Of very many draws, those of all chains counted, so many are looked at that those wanted can be seen.
+    """
+    least = [0.0]
+    for _, draws in some_of(posterior, num_draws, max(MAX_JUDGED, int(4 * wanted))):
+        columns = draws.reshape(*draws.shape[:2], -1)
+        found = convergence(columns[..., np.ptp(columns, axis=(0, 1)) > 0])
+        least += np.minimum(found.ess_bulk, found.ess_tail).tolist()
+    return float(np.nan_to_num(least[1:] or least).min())

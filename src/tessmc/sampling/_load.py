@@ -15,9 +15,9 @@ from tessmc._errors import DamageError, StorageError
 from tessmc._types import Point, Scalar
 from tessmc.adaptation import AbstractWarmup, AutoWarmup, PaperWarmup, WarmupTask
 from tessmc.sampling._result import Result
-from tessmc.sampling._run import Kept
+from tessmc.sampling._run import arrays_of
 from tessmc.sampling._sample import sample
-from tessmc.sampling._session import Warmed, arrays_of
+from tessmc.sampling._warmed import recalled
 from tessmc.storage import DrawStore, Manifest, RunFolder, Stored
 from tessmc.targets import AbstractTarget
 
@@ -37,7 +37,9 @@ def resume(run_dir: str | os.PathLike[str], target: Callable[..., Scalar] | Abst
     try:
         settings, asked = manifest["settings"], manifest["asked"]
         given = {name: settings[name] for name in ("num_chains", "num_warmup", "thin", "keep", "save_warmup")}
-        given |= {"seed": np.array(settings["seed"], np.uint32), "warmup": _warmup(settings["warmup"])}
+        given["seed"] = np.array(settings["seed"], np.uint32)
+        if "warmup" not in options:
+            given["warmup"] = _warmup(settings["warmup"])
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"the manifest of {run_dir} is not of a run of this version: {error!r}") from error
     for name in ("transport", "init"):
@@ -114,10 +116,8 @@ def _warmed(
     key = jr.wrap_key_data(jnp.asarray(np.array(settings["seed"], np.uint32)), impl="threefry2x32")
     target, num_warmup = Unknown(dim, np.dtype(about["dtype"])), _count(settings["num_warmup"] + 1) - 1
     given = target, transport, None, key, num_chains, num_warmup
-    kernel, chains = warmup.outline(WarmupTask(*given, Clock(), lambda *_: None))
-    blank = Kept(target, num_chains).blank(0)
-    found = folder.warmed(Warmed(kernel, chains, blank, {}).tree())
-    return ({}, None) if found is None else (found[0], found[1][0][0])
+    found = recalled(warmup, WarmupTask(*given, Clock(), lambda *_: None), folder)
+    return ({}, None) if found is None else (found.words, found.kernel.transport)
 
 
 def _count(value: Any) -> int:

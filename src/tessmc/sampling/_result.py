@@ -218,7 +218,7 @@ class Result:
         """Parameters, a few columns at a time: (chain, draw, column)."""
         for _, draws in self._few("posterior"):
             columns = draws.reshape(*draws.shape[:2], -1)
-            size = max(1, BLOCK // max(1, columns[..., 0].size))
+            size = max(1, BLOCK // (self.num_chains * max(1, draws.shape[1])))
             for start in range(0, columns.shape[2], size):
                 yield columns[..., start : start + size].astype(float)
 
@@ -239,9 +239,11 @@ def _columns(block: np.ndarray) -> Iterator[np.ndarray]:
     yield from np.moveaxis(block, 2, 0)
 
 
-def some_of(group: Mapping[str, np.ndarray], num_draws: int) -> Iterator[tuple[str, np.ndarray]]:
+def some_of(
+    group: Mapping[str, np.ndarray], num_draws: int, most: int = MAX_JUDGED
+) -> Iterator[tuple[str, np.ndarray]]:
     """Arrays of a group by name; of very many draws, those of all chains counted, every so manieth."""
-    step = max(1, -(-num_draws // MAX_JUDGED))
+    step = max(1, -(-num_draws // most))
     for name in group:
         yield name, group.every(name, step) if isinstance(group, Stored) else group[name][:, ::step]
 

@@ -8,10 +8,12 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from tessmc._errors import DamageError
 from tessmc._types import Points
 from tessmc.engines import Chain, Draws, Rows, blank_draws, every, finished, march, put_rows
 from tessmc.kernels import AbstractSliceKernel
-from tessmc.storage import DrawStore, Groups, RunFolder, Stored
+from tessmc.storage import Array as StoredArray
+from tessmc.storage import DrawStore, Groups, Manifest, RunFolder, Stored
 from tessmc.targets import AbstractTarget
 
 # Points that are constrained at a time.
@@ -20,6 +22,10 @@ BLOCK = 4096
 ROOM = 2**21
 # The fields of `Draws` after the position.
 STATS = ("log_density", "log_ratio", "num_evaluations", "num_nan", "is_stuck")
+
+
+# Chains, and their transitions of the draws to come.
+State = tuple[Chain, Draws]
 
 
 class Kept:
@@ -67,6 +73,16 @@ class Kept:
             group: Stored(self.store, group, self.num_stored, in_memory[group])
             for group in dict.fromkeys(array.group for array in self.store.arrays)
         }
+
+
+def arrays_of(about: Manifest, keep: Iterable[str] | None) -> list[StoredArray]:
+    """What is stored of every draw of a target."""
+    names, kind = about["parameters"], about["dtype"]
+    found = [StoredArray("posterior", name, tuple(names[name][0]), names[name][1]) for name in keep or names]
+    if keep is None:
+        found.append(StoredArray("unconstrained_posterior", "x", (about["dim"],), kind))
+    kinds = (kind, kind, "int32", "int32", "bool")
+    return found + [StoredArray("sample_stats", name, (), each) for name, each in zip(STATS, kinds, strict=True)]
 
 
 def as_groups(target: AbstractTarget, draws: Draws, keep: Iterable[str] | None) -> dict[str, dict[str, np.ndarray]]:
@@ -168,10 +184,29 @@ class Run:
         finally:
             acknowledge()
 
+    @property
+    def state(self) -> State:
+        """Where the chains are, after the draws that are kept."""
+        return self.chains, self.ahead
+
     def checkpoint(self) -> None:
         """Keep where the chains are."""
         if self.kept.folder is not None:
-            self.kept.folder.checkpoint({"num_draws": self.kept.num_stored}, (self.chains, self.ahead))
+            self.kept.folder.checkpoint({"num_draws": self.kept.num_stored}, self.state)
+
+    def check(self) -> None:
+        """Whether the chains are where the draws that are kept end.
+
+        Raises:
+            DamageError: they are elsewhere: what would be drawn now belongs to another place.
+        """
+        made = np.asarray(self.chains.iteration) - (self.first + self.kept.num_draws * self.step)
+        room = self.kept.blank(max(0, int(made.max())))
+        if made.min() < 0 or any(known.shape != blank.shape for known, blank in zip(self.ahead, room, strict=True)):
+            raise DamageError(
+                f"the chains of the last state have made {made.min()} to {made.max()} transitions after "
+                f"{self.kept.num_draws} draws, and there are {self.ahead.log_density.shape[1]} of them"
+            )
 
 
 def _part(draws: Draws, start: int, end: int) -> Draws:

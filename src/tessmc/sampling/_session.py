@@ -1,44 +1,29 @@
 """A run from the warm-up to its last draw, which may be interrupted, taken up again and extended."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from tessmc._clock import Clock
 from tessmc._errors import DamageError, StorageError
-from tessmc.adaptation import WarmupResult, WarmupTask
-from tessmc.diagnostics import convergence
-from tessmc.engines import Chain, Draws, Journal, Stopped, count_evaluations, rounding_noise
-from tessmc.kernels import TransportEllipticalSlice
+from tessmc.engines import Chain, Stopped, count_evaluations
 from tessmc.sampling._asked import Asked, refuse_another
-from tessmc.sampling._goal import Goal, check_count, pause_at
+from tessmc.sampling._goal import Goal, check_count, least_ess, pause_at
 from tessmc.sampling._progress import Bar, progress_bar
 from tessmc.sampling._result import Result, some_of
-from tessmc.sampling._run import STATS, Kept, Run, as_groups, as_warmup, together
+from tessmc.sampling._run import Kept, Run, State, arrays_of, as_groups, as_warmup
 from tessmc.sampling._signals import Wish, heeding_signals
 from tessmc.sampling._troubles import troubles_of
-from tessmc.storage import Array, DrawStore, Manifest, RunFolder
+from tessmc.sampling._warmed import Warmed, recalled, task_of, warm_up
+from tessmc.storage import DrawStore, Manifest, RunFolder
 
 ATTRIBUTES = {"inference_library": "tessmc"}
 
 Resume = Literal["auto", "never", "previous"]
-
-
-class Warmed(NamedTuple):
-    """What is to be known of a warm-up that has ended; of all but the kernel and the chains, words."""
-
-    kernel: TransportEllipticalSlice
-    chains: Chain
-    draws: Draws
-    words: dict[str, Any]
-
-    def tree(self) -> Any:
-        """What is kept of it in a folder, beside the words."""
-        return parts_of(self.kernel), self.chains, self.draws
 
 
 class Session:
@@ -90,7 +75,7 @@ class Session:
             bar.phase("compiling")
             try:
                 if self.warmed is None:
-                    self.warmed = self._recalled_warmup() or self._warm_up(wish, goal, bar)
+                    self.warmed = self._recalled() or self._warm_up(wish, goal, bar)
                 if self.run is None:
                     self.run = self._begin_sampling(goal, resume)
                 is_complete, reason = self._draw(self.run, goal, wish, bar)
@@ -113,9 +98,9 @@ class Session:
                 self.run = None
             return self._go(Goal(num_draws + num_samples), wish)
 
-    def save(self, result: Result, path: Path) -> None:
-        """The run in a folder of its own."""
-        if self.run is None or self.warmed is None:
+    def save(self, state: State | None, result: Result, path: Path) -> None:
+        """A result in a folder of its own, with where the chains stood after its last draw."""
+        if state is None or self.warmed is None:
             raise ValueError("the run was stopped before its first draw: there is nothing to save")
         folder = RunFolder(path)
         folder.lock()
@@ -125,17 +110,22 @@ class Session:
             store = self._store(folder)
             store.create(result.num_draws)
             store.write(0, result.groups)
-            folder.checkpoint({"num_draws": result.num_draws}, (self.run.chains, self.run.ahead))
+            folder.checkpoint({"num_draws": result.num_draws}, state)
             folder.tell({**folder.manifest(), **_account(result)})
+        except OSError as error:
+            folder.trouble = str(error)
         finally:
             folder.release()
+        if folder.trouble:
+            raise StorageError(f"the run could not be saved, try another folder: {folder.trouble}")
 
     def _result(self, is_complete: bool, reason: str) -> Result:
         words: dict[str, Any] = {"history": [], "num_evaluations": {}, "stride": 1, "noise": 0.0}
         kept = self._kept()
-        transport, num_evaluations = None, {}
+        transport, num_evaluations, state = None, {}, None
         if self.warmed is not None and self.run is not None:
             words, kept, transport = self.warmed.words, self.run.kept, self.warmed.kernel.transport
+            state = self.run.state
             paid = count_evaluations(self.run.chains) - count_evaluations(self.warmed.chains)
             num_evaluations = {**words["num_evaluations"], "sampling": paid}
         groups = dict(kept.groups())
@@ -156,7 +146,7 @@ class Session:
             reason=("" if self.folder is None else self.folder.trouble) or reason,
             run_dir=None if self.folder is None else self.folder.path,
             _extend=self.extend,
-            _save=self.save,
+            _save=partial(self.save, state),
         )
 
     def _sign_off(self, result: Result) -> None:
@@ -169,57 +159,13 @@ class Session:
         """No draws yet, and no folder for them."""
         return Kept(self.asked.target, self.asked.num_chains, keep=self.asked.keep)
 
-    # --- the warm-up -------------------------------------------------------------------------------
-
-    def _task(self, journal: Journal, watch: Callable[[str, int, int], None]) -> WarmupTask:
-        asked = self.asked
-        given = asked.target, asked.transport, asked.start, asked.key, asked.num_chains, asked.num_warmup
-        return WarmupTask(*given, self.clock, watch, journal)
-
-    def _recalled_warmup(self) -> Warmed | None:
-        """The warm-up of a run before this, if it came to its end."""
+    def _recalled(self) -> Warmed | None:
         if self.folder is None:
             return None
-        kernel, chains = self.asked.warmup.outline(self._task(Journal(), lambda *_: None))
-        found = self.folder.warmed(Warmed(kernel, chains, self._kept().blank(0), {}).tree())
-        if found is None:
-            return None
-        words, (parts, chains, draws) = found
-        return Warmed(_assembled(kernel, parts), chains, draws, words)
+        return recalled(self.asked.warmup, task_of(self.asked, self.clock), self.folder)
 
     def _warm_up(self, wish: Wish, goal: Goal, bar: Bar) -> Warmed:
-        def rest() -> None:
-            pause_at(wish, goal)
-
-        with self._journal(rest) as journal:
-            found: WarmupResult = self.asked.warmup.run(self._task(journal, bar.step))
-        noise = rounding_noise(found.kernel, found.chains, self.asked.target.describe)
-        words = {
-            "history": found.history,
-            "num_evaluations": {**found.num_evaluations, "check": self.asked.num_chains},
-            "stride": found.stride,
-            "noise": noise,
-        }
-        draws = [self._kept().blank(0), *(found.draws if self.asked.save_warmup else [])]
-        warmed = Warmed(found.kernel, found.chains, together(draws), words)
-        if self.folder is not None:
-            self.folder.end_warmup(words, warmed.tree())
-        return warmed
-
-    @contextmanager
-    def _journal(self, rest: Callable[[], None]) -> Iterator[Journal]:
-        if self.folder is None:
-            yield Journal(rest)
-            return
-        kept = self.folder.journal(rest)
-        try:
-            yield kept
-        except BaseException:
-            # If all went well, there is no need for it any more.
-            kept.flush()
-            raise
-
-    # --- sampling ----------------------------------------------------------------------------------
+        return warm_up(self.asked, self.folder, self.clock, partial(pause_at, wish, goal), bar.step)
 
     def _begin_sampling(self, goal: Goal, resume: Resume) -> Run:
         assert self.warmed is not None
@@ -230,24 +176,29 @@ class Session:
         store = self._store(self.folder)
         kept = Kept(asked.target, asked.num_chains, self.folder, store, asked.keep)
         run = Run(kernel, chains, first, step, kept)
-        found = self.folder.state((chains, run.ahead))
         try:
-            if found is not None:
-                store.verify(self.folder.num_draws())
+            self._take_up(run, self.folder, store)
         except StorageError:
             if resume != "previous":
                 raise
             self.folder.forget_draws()
-            found = None
+            kept.num_stored = 0
+            run = Run(kernel, chains, first, step, kept)
+        with self.folder.trying():
+            if kept.num_stored:
+                store.resize(max(kept.num_stored, goal.num_draws))
+            else:
+                store.create(goal.num_draws)
+        return run
+
+    def _take_up(self, run: Run, folder: RunFolder, store: DrawStore) -> None:
+        """Bring chains to where they were in a run before this, if they had begun to draw."""
+        found = folder.state(run.state)
         if found is not None:
             _, (run.chains, run.ahead) = found
-            kept.num_stored = self.folder.num_draws()
-        with self.folder.trying():
-            if found is None:
-                store.create(goal.num_draws)
-            else:
-                store.resize(max(kept.num_stored, goal.num_draws))
-        return run
+            run.kept.num_stored = folder.num_draws()
+            run.check()
+            store.verify(run.kept.num_stored)
 
     def _store(self, folder: RunFolder) -> DrawStore:
         arrays = arrays_of(self.asked.about_target(), self.asked.keep)
@@ -262,8 +213,12 @@ class Session:
             pause_at(wish, goal, paid + count_evaluations(chains))
 
         while True:
-            if goal.is_look(run.kept.num_draws) and (ess := _least_ess(run)) >= (goal.target_ess or 0):
-                return True, f"every parameter has {ess:.0f} effective draws or more"
+            if goal.target_ess is not None and goal.is_look(run.kept.num_draws):
+                ess = least_ess(
+                    run.kept.groups()["posterior"], run.kept.num_chains * run.kept.num_draws, goal.target_ess
+                )
+                if ess >= goal.target_ess:
+                    return True, f"every parameter has {ess:.0f} effective draws or more"
             if run.kept.num_draws >= goal.num_draws:
                 break
             with self.clock.time("sampling"):
@@ -298,30 +253,3 @@ def _with_advice(resume: Resume) -> Iterator[None]:
                 f"{error}. Pass resume='previous' to set aside what is damaged and go on from before, to the same draws"
             ) from error
         raise
-
-
-def arrays_of(about: Manifest, keep: Iterable[str] | None) -> list[Array]:
-    """What is stored of every draw of a target."""
-    names, kind = about["parameters"], about["dtype"]
-    found = [Array("posterior", name, tuple(names[name][0]), names[name][1]) for name in keep or names]
-    if keep is None:
-        found.append(Array("unconstrained_posterior", "x", (about["dim"],), kind))
-    kinds = (kind, kind, "int32", "int32", "bool")
-    return found + [Array("sample_stats", name, (), each) for name, each in zip(STATS, kinds, strict=True)]
-
-
-def _least_ess(run: Run) -> float:
-    groups = run.kept.groups()
-    columns = [draws.reshape(*draws.shape[:2], -1) for draws in groups["posterior"].values()]
-    found = convergence(np.concatenate(columns, axis=2))
-    return float(np.nan_to_num(np.minimum(found.ess_bulk, found.ess_tail)).min())
-
-
-def parts_of(kernel: TransportEllipticalSlice) -> Any:
-    """What of a kernel is learned; the target is not."""
-    return kernel.transport, kernel.law, kernel.first_try, kernel.bridge
-
-
-def _assembled(kernel: TransportEllipticalSlice, parts: Any) -> TransportEllipticalSlice:
-    transport, law, first_try, bridge = parts
-    return TransportEllipticalSlice(kernel.log_density, transport, kernel.max_tries, law, first_try, bridge)

@@ -28,7 +28,7 @@ def troubles_of(stats: Mapping[str, np.ndarray], noise: float, history: list[dic
             "as impossible. Return -inf there if that is meant"
         )
     for message in messages:
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, stacklevel=6)
     return loud + light_tails(stats["log_ratio"]) + unseen(history)
 
 

@@ -78,7 +78,7 @@ class DrawStore:
         """
         for array in self.arrays:
             values = groups[array.group][array.name]
-            with _explained(f"{self.path / array.group / array.name} cannot be filled up"):
+            with _explained(f"{self.path / array.group / array.name} cannot be filled up", OSError):
                 self._open(array)[:, first : first + values.shape[1]] = values
 
     def read(self, group: str, name: str, num_draws: int, step: int = 1) -> np.ndarray:
@@ -121,6 +121,8 @@ class DrawStore:
 
     def _files(self, array: Array, num_draws: int) -> Iterator[tuple[Path, int]]:
         size = self.num_chains * self.length * math.prod(array.shape) * np.dtype(array.kind).itemsize
+        if size == 0:
+            return
         for chunk in range(-(-num_draws // self.length)):
             # Chunk (0, i, 0, ...), and the four bytes of its checksum.
             place = [0, chunk, *len(array.shape) * [0]]
@@ -135,7 +137,7 @@ class DrawStore:
             name=f"{array.group}/{array.name}",
             shape=(self.num_chains, num_draws, *array.shape),
             dtype=array.kind,
-            chunks=(self.num_chains, self.length, *array.shape),
+            chunks=(self.num_chains, self.length, *(max(1, length) for length in array.shape)),
             compressors=[Crc32cCodec()],
             filters=None,
             fill_value=np.nan if np.issubdtype(array.kind, np.floating) else 0,
@@ -158,17 +160,13 @@ class DrawStore:
 
 
 @contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Whatever zarr says of a damaged file, and that is much, is damage."""
+def _explained(what: str, allowed: type[Exception] = DamageError) -> Iterator[None]:
+    """Whatever zarr says of a damaged file, and that is much, is damage; what is allowed passes."""
     try:
         yield
-    except DamageError:
-        raise
-    except OSError as error:
-        if not isinstance(error, FileNotFoundError):
-            raise
-        raise DamageError(f"{what}: {error}") from error
     except Exception as error:
+        if isinstance(error, DamageError | allowed):
+            raise
         raise DamageError(f"{what}: {error}") from error
 
 

@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +30,7 @@ from tessmc.storage._note import Note, from_arrays, plain, read_note, to_arrays,
 FORMAT = 1
 # Of the time, at most, goes into writing; and it is not done more often than that, in seconds.
 MAX_SHARE, MIN_SECONDS = 0.03, 1.0
+_NUMBERED = re.compile(r"state-[0-9]+\.note")
 MANIFEST, WARMED, WARMUP, DRAWS, LOCK = "manifest.json", "warmed.note", "warmup", "draws.zarr", "lock"
 
 Manifest = dict[str, Any]
@@ -113,7 +116,10 @@ class RunFolder:
                 f"{self.path} holds no run of tessmc but other files ({', '.join(sorted(strangers)[:3])}); "
                 "take another folder, or empty it"
             )
-        self.tell({**manifest, "format": FORMAT, "versions": versions(), "status": "warming up"})
+        try:
+            self.tell({**manifest, "format": FORMAT, "versions": versions(), "status": "warming up"})
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be written to: {error.strerror}") from error
 
     def tell(self, manifest: Manifest) -> None:
         """Write the manifest."""
@@ -166,7 +172,7 @@ class RunFolder:
             return
         with self.trying():
             paths = self._states()
-            count = int(paths[-1].stem.split("-")[1]) + 1 if paths else 0
+            count = _number(paths[-1]) + 1 if paths else 0
             write_note(self.path / f"state-{count:06}.note", Note(words, to_arrays(tree)))
             for path in paths[:-1]:
                 path.unlink()
@@ -190,22 +196,19 @@ class RunFolder:
         return count
 
     def _states(self) -> list[Path]:
-        return sorted(self.path.glob("state-*.note"))
+        found = [path for path in self.path.glob("state-*.note") if _NUMBERED.fullmatch(path.name)]
+        return sorted(found, key=_number)
 
     # --- repair ------------------------------------------------------------------------------------
 
-    def set_aside_damage(self) -> bool:
-        """Rename what is damaged, and all that builds on it: the run can go on from before, to the same draws.
-
-        Returns:
-            Whether the manifest is good.
-        """
+    def set_aside_damage(self) -> None:
+        """Rename what is damaged, and all that builds on it: the run can go on from before, to the same draws."""
         try:
             self.manifest()
         except StorageError:
             # Nothing tells any more what the rest belongs to.
             self._rename([path for path in self.path.iterdir() if path.name != LOCK and path.suffix != ".damaged"])
-            return False
+            return
         journal = sorted((self.path / WARMUP).glob("*.note"))
         is_good = [_is_good(path) for path in journal]
         bad = journal[is_good.index(False) :] if False in is_good else []
@@ -214,7 +217,6 @@ class RunFolder:
         if warmed.exists() and not _is_good(warmed):
             bad += [warmed, *self._states()]
         self._rename(bad)
-        return True
 
     def forget_draws(self) -> None:
         """Sampling begins anew after the warm-up: some of the draws are lost."""
@@ -237,6 +239,11 @@ def versions() -> dict[str, str]:
     return {**packages, **system}
 
 
+def _number(path: Path) -> int:
+    """The how manieth state a file holds."""
+    return int(path.stem.removeprefix("state-"))
+
+
 def _digest(words: Manifest) -> str:
     return hashlib.sha256(json.dumps(words, sort_keys=True, default=plain).encode()).hexdigest()
 
@@ -252,15 +259,14 @@ def _is_good(path: Path) -> bool:
 def _take(file: Any) -> bool:
     """A lock that goes with the process."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
+        if sys.platform == "win32":
+            import msvcrt
 
-        take: Callable[[], Any] = lambda: msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # noqa: E731
-    else:
-        take = lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # noqa: E731
-    try:
-        take()
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -38,6 +38,8 @@ class FolderJournal(Journal):
         return from_arrays(like, self._entries.popleft(), str(self._file(self._count - 1)))
 
     def note(self, result: Any) -> None:
+        if not self.keeps:
+            return
         self._pending.append(to_arrays(result))
         if self.is_due():
             self.flush()

@@ -366,3 +366,21 @@ def test_damage_is_named_and_mended(tmp_path, whole, what):
     with pytest.raises(tessmc.StorageError, match=f"{path.parent.name}.*resume='previous'"):
         run(tmp_path / "a")
     assert same(whole, run(tmp_path / "a", resume="previous"))
+
+
+@pytest.mark.parametrize("part", ["a", 3, [], ["float32", [-1]], [[2], []], [[2], "float99"], [[2**40], "float32"]])
+def test_a_manifest_of_arrays_that_cannot_be_is_refused(tmp_path, part):
+    run(tmp_path / "a", num_samples=5)
+    folder = RunFolder(tmp_path / "a")
+    manifest = folder.manifest()
+    folder.tell({**manifest, "target": {**manifest["target"], "parameters": {"x": part}}})
+    with pytest.raises(tessmc.StorageError):
+        tessmc.load(tmp_path / "a")
+
+
+def test_an_array_that_describes_itself_oddly_is_refused(tmp_path):
+    run(tmp_path / "a", num_samples=5)
+    path = tmp_path / "a" / "draws.zarr" / "posterior" / "x" / "zarr.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "fill_value": []}))
+    with pytest.raises(tessmc.StorageError, match="posterior"):
+        tessmc.load(tmp_path / "a").posterior["x"]

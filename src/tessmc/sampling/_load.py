@@ -18,7 +18,7 @@ from tessmc.sampling._result import Result
 from tessmc.sampling._run import arrays_of
 from tessmc.sampling._sample import sample
 from tessmc.sampling._warmed import recalled
-from tessmc.storage import DrawStore, Manifest, RunFolder, Stored
+from tessmc.storage import KINDS, DrawStore, Manifest, RunFolder, Stored
 from tessmc.targets import AbstractTarget
 
 WARMUPS = {"AutoWarmup": AutoWarmup, "PaperWarmup": PaperWarmup}
@@ -73,7 +73,8 @@ def _load(folder: RunFolder, manifest: Manifest, transport: AbstractBijection | 
     num_chains, num_draws = _count(settings["num_chains"]), folder.num_draws()
     arrays = arrays_of(about, settings["keep"])
     for array in arrays:
-        _refuse(".." in Path(array.name).parts, f"the name {array.name}")
+        is_sound = array.kind in KINDS and all(_count(length + 1) for length in array.shape)
+        _refuse(".." in Path(array.name).parts or not is_sound, f"the array {array}")
     store = DrawStore(folder.draws, arrays, num_chains, {}, "r")
     store.check(num_draws)
     words, learned = _warmed(folder, manifest, transport)

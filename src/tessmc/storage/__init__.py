@@ -4,9 +4,10 @@ from tessmc.storage._arviz import to_arviz
 from tessmc.storage._draws import Array, DrawStore, Groups, Stored
 from tessmc.storage._folder import Manifest, Pace, RunFolder
 from tessmc.storage._journal import FolderJournal
-from tessmc.storage._note import Note, from_arrays, read_note, to_arrays, write_note
+from tessmc.storage._note import KINDS, Note, from_arrays, read_note, to_arrays, write_note
 
 __all__ = [
+    "KINDS",
     "Array",
     "DrawStore",
     "FolderJournal",

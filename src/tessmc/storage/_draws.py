@@ -153,8 +153,8 @@ class DrawStore:
         with _explained(f"{path} cannot be opened"):
             found = zarr.open_array(path, mode=self.mode).with_config(CONFIG)
             expected = self._create(zarr.storage.MemoryStore(), array, found.shape[1])
-        if found.metadata.to_dict() != expected.metadata.to_dict():
-            raise DamageError(f"{path / 'zarr.json'} is damaged: it describes another array than was written")
+            if found.metadata.to_dict() != expected.metadata.to_dict():
+                raise DamageError(f"{path / 'zarr.json'} is damaged: it describes another array than was written")
         self._opened[array] = found
         return found
 

@@ -225,6 +225,20 @@ def test_the_command_prints_the_table(tmp_path, monkeypatch):
     assert (tmp_path / "oxygen-paper.json").exists()
 
 
+def test_large_numbers_fit_into_a_terminal(tmp_path, monkeypatch):
+    large = {"ess_bulk": 1_474_706.0, "ess_tail": 1_322_702.0, "ess_per_second": 76_256.9, "seconds": 119.3}
+    answer = {**rows()[0], **large, "num_gradients": 196_544_000.0}
+    monkeypatch.setattr(_tables, "measure", lambda job: answer | {"sampler": job.sampler})
+    command = ["bench", "oxygen", "--peers", "numpyro,tess_free", "--seeds", "1", "--out", str(tmp_path)]
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, command, catch_exceptions=False)
+    assert "1.47 M" in done.output
+    assert "76,257" in done.output
+    assert "196.54 M" in done.output
+    assert "…" not in done.output
+    assert "TESS" in done.output
+    assert all(len(line) <= 80 for line in done.output.splitlines())
+
+
 @pytest.mark.parametrize(
     "command", [["bench", "oxigen"], ["bench", "oxygen", "--peers", "nats"], ["bench", "oxygen", "--budget", "all"]]
 )

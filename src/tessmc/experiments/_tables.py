@@ -8,26 +8,27 @@ import numpy as np
 
 from tessmc.experiments._measure import Job, Row, measure
 
+WHOLE = "{:,.0f}"
 # Title → (head, key, format) of its columns.
 PARTS = {
     "What counts": (
         ("R-hat", "r_hat", "{:.3f}"),
         ("nested", "nested_r_hat", "{:.3f}"),
-        ("bulk ESS", "ess_bulk", "{:,.0f}"),
-        ("tail ESS", "ess_tail", "{:,.0f}"),
+        ("bulk ESS", "ess_bulk", WHOLE),
+        ("tail ESS", "ess_tail", WHOLE),
         ("mean error", "mean_error", "{:.3f}"),
         ("cold s", "seconds", "{:.1f}"),
         ("gated ESS/s", "ess_per_second", "{:,.1f}"),
     ),
     "What it took": (
-        ("evaluations", "num_evaluations", "{:,.0f}"),
-        ("gradients", "num_gradients", "{:,.0f}"),
+        ("evaluations", "num_evaluations", WHOLE),
+        ("gradients", "num_gradients", WHOLE),
         ("gated ESS/eval", "ess_per_evaluation", "{:.3g}"),
     ),
     "The paper's metric": (
         ("τ_max*", "tau_max", "{:.3g}"),
         ("σ_τ*", "sigma_tau", "{:.3g}"),
-        ("ESS*", "ess", "{:,.0f}"),
+        ("ESS*", "ess", WHOLE),
         ("ESS/s*", "paper_ess_per_second", "{:,.1f}"),
         ("Stein U*", "stein_u", "{:.3g}"),
         ("Stein V*", "stein_v", "{:.3g}"),
@@ -83,12 +84,19 @@ def ratio(speeds: dict[str, float], name: str) -> str:
     ours, theirs = (speeds[name], best) if name in OURS else (speeds.get("tess", 0.0), speeds[name])
     if not ours and not theirs:
         return "–"
-    return f"{ours / theirs:.3g}" if theirs else "∞"
+    if not theirs:
+        return "∞"
+    return f"{ours / theirs:.3g}" if ours < 1000 * theirs else f"{ours / theirs:,.0f}"
 
 
 def _shown(value: float, form: str) -> str:
     # R-hat of chains that stand still has fifteen digits.
-    return form.format(value) if value < MAX_SHOWN else f"{value:.0e}"
+    if not value < MAX_SHOWN:
+        return f"{value:.0e}"
+    # A terminal of 80 columns has no room for more.
+    if form == WHOLE and value >= 1e6:
+        return f"{value / 1e6:,.2f} M"
+    return (WHOLE if value >= 1e4 else form).format(value)
 
 
 def _median(rows: Sequence[Row], key: str) -> float:

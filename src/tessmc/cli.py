@@ -72,7 +72,7 @@ def bench(
     paths = experiments.save(rows, f"{model}-{budget}", out)
     for title, (head, *lines) in experiments.in_parts(experiments.table(rows)):
         shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-        lines = [[_in_a_word(cell) for cell in line] for line in lines]
+        lines = [[experiments.in_a_word(cell) for cell in line] for line in lines]
         for place, name in enumerate(head):
             # Heads may be broken between words; names and numbers not.
             width = max(map(len, (*name.split(), *(line[place] for line in lines))))
@@ -121,11 +121,6 @@ def _find(spec: str) -> Any:
     if name not in names:
         raise ValueError(f"{path} defines no {name}")
     return names[name]
-
-
-def _in_a_word(cell: str) -> str:
-    """How a run without draws ended, which is told in full below the table."""
-    return "crashed" if cell.startswith("crashed") else "hangs" if cell.startswith("no answer") else cell
 
 
 def _check_choice(what: str, found: list[str], known: Iterable[str]) -> None:

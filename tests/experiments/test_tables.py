@@ -173,7 +173,7 @@ def rows():
         "slow": [0.0, 0.0, 1.0],
     }
     found = [
-        {**made, "sampler": name, "ess_per_second": speed, "passes": speed > 0}
+        {**made, "sampler": name, "ess_per_second": speed, "passes": speed > 0, "status": "passes" if speed else "no"}
         for seed in range(3)
         for name, speed in ((name, values[seed]) for name, values in speeds.items())
     ]
@@ -190,6 +190,15 @@ def test_a_table_has_medians_and_ratios():
     assert [line[-1] for line in lines] == ["10", "20", "10", "∞", "–"]
     assert {len(line) for line in lines} == {len(head)}
     assert as_markdown([head, *lines]).count("\n| ") == 1 + len(lines)
+
+
+def test_a_run_that_hung_has_no_speed():
+    """In the cell as in the ratio: of one run of 100 a second, and one that never drew, the median is 50."""
+    ended = {**rows()[0], "sampler": "quick", "ess_per_second": 100.0}
+    hung = {"sampler": "quick", "status": "no answer within 90 s"}
+    head, *lines = table([rows()[0], ended, hung])
+    assert [line[head.index("gated ESS/s")] for line in lines] == ["10.0", "50.0"]
+    assert [line[-2:] for line in lines] == [["1/1", "0.2"], ["1/2", "0.2"]]
 
 
 def test_a_terminal_gets_the_table_in_parts():

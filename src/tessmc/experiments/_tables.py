@@ -62,7 +62,9 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         if not ended:
             lines.append([name, *len(COLUMNS) * ["–"], mine[0]["status"], "–"])
             continue
-        cells = [_shown(_median(ended, key), form) for _, key, form in COLUMNS]
+        # What is said of draws is said of the runs that made some; a speed is that of all.
+        medians = {key: _median(ended, key) for _, key, _ in COLUMNS} | {"ess_per_second": speeds[name]}
+        cells = [_shown(medians[key], form) for _, key, form in COLUMNS]
         passed = sum(row["passes"] for row in ended)
         lines.append([name, *cells, f"{passed}/{len(mine)}", ratio(speeds, name)])
     return lines
@@ -104,6 +106,11 @@ def _median(rows: Sequence[Row], key: str) -> float:
     return float(np.median([row.get(key, 0.0) for row in rows]))
 
 
+def in_a_word(status: str) -> str:
+    """How a run without draws ended; what else is said stays."""
+    return "crashed" if status.startswith("crashed") else "hangs" if status.startswith("no answer") else status
+
+
 def as_markdown(lines: Sequence[Sequence[str]]) -> str:
     head, *body = ("| " + " | ".join(line) + " |" for line in lines)
     return "\n".join([head, "|" + len(lines[0]) * " --- |", *body, ""])
@@ -120,7 +127,7 @@ def save(rows: Sequence[Row], title: str, folder: Path) -> list[Path]:
 
 
 def draw_speeds(rows: Sequence[Row], title: str, path: Path) -> None:
-    """Bars of gated ESS a second, on a log scale; samplers that never pass have none."""
+    """Bars of gated ESS a second, on a log scale; samplers that never pass have none, but a word."""
     from matplotlib.figure import Figure
 
     samplers = list(dict.fromkeys(row["sampler"] for row in rows))
@@ -131,10 +138,14 @@ def draw_speeds(rows: Sequence[Row], title: str, path: Path) -> None:
     colors = ["#c8553d" if samplers[i] in OURS else "#3b6ea5" for i in order]
     axes.barh([samplers[i] for i in order], [speeds[i] for i in order], color=colors)
     least = min([speed for speed in speeds if speed > 0], default=1.0)
-    axes.set_xscale("log")
+    if max(speeds) > 0:
+        axes.set_xscale("log")
+    else:
+        axes.set_xticks([])
     axes.set_xlim(least / 10, max([*speeds, least]) * 3)
     for place, i in enumerate(order):
-        text = f" {speeds[i]:,.3g}" if 0 < speeds[i] < 100 else f" {speeds[i]:,.0f}" if speeds[i] else " does not pass"
+        failure = in_a_word(next(row["status"] for row in rows if row["sampler"] == samplers[i]))
+        text = f" {speeds[i]:,.3g}" if 0 < speeds[i] < 100 else f" {speeds[i]:,.0f}" if speeds[i] else f" {failure}"
         axes.text(max(speeds[i], least / 10), place, text, va="center")
     axes.set_xlabel("effective draws a cold second, behind the gate")
     axes.set_title(title)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import jax
 
-from tessmc.experiments import SAMPLERS, Job, Row, as_markdown, in_parts, measure, save, table
+from tessmc.experiments import SAMPLERS, Job, Row, as_markdown, failures, in_lines, in_parts, measure, save, table
 
 PAGE, FOLDER = Path("docs/results.md"), Path("docs/results")
 MODELS = ("oxygen", "sparse_logistic", "regime_switching", "predator_prey")
@@ -60,7 +60,7 @@ def fill(page: str, name: str, text: str) -> str:
 def shown(rows: list[Row], budget: str) -> str:
     """The parts of a table that count for the budget, as Markdown."""
     parts = dict(in_parts(table(rows)))
-    return "\n".join(as_markdown(parts[title]) for title in PARTS[budget])
+    return in_lines(failures(rows)) + "\n".join(as_markdown(parts[title]) for title in PARTS[budget])
 
 
 def described(seconds: float) -> str:

@@ -72,7 +72,6 @@ def bench(
     paths = experiments.save(rows, f"{model}-{budget}", out)
     for title, (head, *lines) in experiments.in_parts(experiments.table(rows)):
         shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-        lines = [[experiments.in_a_word(cell) for cell in line] for line in lines]
         for place, name in enumerate(head):
             # Heads may be broken between words; names and numbers not.
             width = max(map(len, (*name.split(), *(line[place] for line in lines))))
@@ -80,8 +79,8 @@ def bench(
         for line in lines:
             shown.add_row(*line)
         console.print(shown)
-    for name, status in {row["sampler"]: row["status"] for row in rows if "seconds" not in row}.items():
-        console.print(f"{name} {status}", highlight=False, markup=False)
+    for sentence in experiments.failures(rows):
+        console.print(sentence, highlight=False, markup=False)
     console.print(experiments.FOOTNOTE)
     console.print("Saved:", *map(str, paths))
 

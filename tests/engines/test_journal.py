@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flowjax.bijections import Affine
 
-from tessmc.engines import Journal, Stopped, collect, place_chains
+from tessmc.engines import NO_JOURNAL, Journal, Stopped, collect, place_chains
 from tessmc.engines import _march as march_module
 from tessmc.kernels import TransportEllipticalSlice
 
@@ -43,7 +43,7 @@ class Remembered(Journal):
             raise Stopped("enough")
 
 
-def draw(journal=Journal()):  # noqa: B008
+def draw(journal=NO_JOURNAL):
     chains = place_chains(jr.key(0), jr.normal(jr.key(1), (6, 2)))
     chains, first = collect(KERNEL, chains, 7, journal=journal)
     # Decided on the way, from what was drawn.

@@ -23,6 +23,8 @@ from tessmc.experiments import (
     _measure,
     _tables,
     as_markdown,
+    failures,
+    in_lines,
     in_parts,
     judge_draws,
     measure,
@@ -185,7 +187,7 @@ def test_a_table_has_medians_and_ratios():
     place = head.index("gated ESS/s")
     assert [line[0] for line in lines] == ["tess", "tess_free", "quick", "slow", "broken"]
     assert [line[place] for line in lines] == ["20.0", "40.0", "2.0", "0.0", "–"]
-    assert [line[-2] for line in lines] == ["3/3", "2/3", "2/3", "1/3", "crashed: ValueError"]
+    assert [line[-2] for line in lines] == ["3/3", "2/3", "2/3", "1/3", "crashed"]
     # Our own rows are compared with the best peer, not with each other.
     assert [line[-1] for line in lines] == ["10", "20", "10", "∞", "–"]
     assert {len(line) for line in lines} == {len(head)}
@@ -199,6 +201,13 @@ def test_a_run_that_hung_has_no_speed():
     head, *lines = table([rows()[0], ended, hung])
     assert [line[head.index("gated ESS/s")] for line in lines] == ["10.0", "50.0"]
     assert [line[-2:] for line in lines] == [["1/1", "0.2"], ["1/2", "0.2"]]
+
+
+def test_who_crashed_or_hung_is_told_in_full():
+    assert failures([*rows(), *rows()]) == ["broken: crashed: ValueError"]
+    assert failures(rows()[:4]) == []
+    assert in_lines(["a", "b"]) == "- a\n- b\n\n"
+    assert in_lines([]) == ""
 
 
 def test_a_terminal_gets_the_table_in_parts():

@@ -4,7 +4,7 @@ from tessmc.experiments._measure import BUDGETS, Job, Row, judge_draws, measure
 from tessmc.experiments._peers import SAMPLERS
 from tessmc.experiments._protocol import Batch, Sampler, Task
 from tessmc.experiments._references import MODELS, PROBS, STORED, Model, Reference
-from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, in_a_word, in_parts, save, table
+from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, failures, in_lines, in_parts, save, table
 
 __all__ = [
     "BUDGETS",
@@ -22,7 +22,8 @@ __all__ = [
     "Task",
     "as_markdown",
     "compare",
-    "in_a_word",
+    "failures",
+    "in_lines",
     "in_parts",
     "judge_draws",
     "measure",

@@ -60,7 +60,7 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         mine = [row for row in rows if row["sampler"] == name]
         ended = [row for row in mine if "seconds" in row]
         if not ended:
-            lines.append([name, *len(COLUMNS) * ["–"], mine[0]["status"], "–"])
+            lines.append([name, *len(COLUMNS) * ["–"], in_a_word(mine[0]["status"]), "–"])
             continue
         # What is said of draws is said of the runs that made some; a speed is that of all.
         medians = {key: _median(ended, key) for _, key, _ in COLUMNS} | {"ess_per_second": speeds[name]}
@@ -106,8 +106,13 @@ def _median(rows: Sequence[Row], key: str) -> float:
     return float(np.median([row.get(key, 0.0) for row in rows]))
 
 
+def failures(rows: Sequence[Row]) -> list[str]:
+    """Who crashed or hung, and what was said of it, a line each."""
+    return list(dict.fromkeys(f"{row['sampler']}: {row['status']}" for row in rows if "seconds" not in row))
+
+
 def in_a_word(status: str) -> str:
-    """How a run without draws ended; what else is said stays."""
+    """How a run without draws ended, in a table; what else is said stays."""
     return "crashed" if status.startswith("crashed") else "hangs" if status.startswith("no answer") else status
 
 
@@ -116,12 +121,17 @@ def as_markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + len(lines[0]) * " --- |", *body, ""])
 
 
+def in_lines(sentences: Sequence[str]) -> str:
+    """Sentences of Markdown, with an empty line behind them."""
+    return "".join(f"- {sentence}\n" for sentence in sentences) + ("\n" if sentences else "")
+
+
 def save(rows: Sequence[Row], title: str, folder: Path) -> list[Path]:
     """Rows as JSON, the table as Markdown, gated speeds as a picture."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{title}.{ending}" for ending in ("json", "md", "png")]
     paths[0].write_text(json.dumps(list(rows), indent=1) + "\n")
-    paths[1].write_text(f"# {title}\n\n{as_markdown(table(rows))}\n{FOOTNOTE}\n")
+    paths[1].write_text(f"# {title}\n\n{as_markdown(table(rows))}\n{in_lines(failures(rows))}{FOOTNOTE}\n")
     draw_speeds(rows, title, paths[2])
     return paths
 

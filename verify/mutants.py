@@ -35,6 +35,7 @@ TARGETS, TRANSPORTS, SAMPLE, RANDOM, VERDICT = (
     "tests/test_random.py",
     "tests/diagnostics/test_convergence.py",
 )
+BEYOND = "tests/adaptation/test_beyond.py"
 RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
     "tests/adaptation/test_rescue.py",
     "tests/adaptation/test_wide.py",
@@ -240,6 +241,10 @@ MUTANTS = [
     Mutant("states are sorted as words", FOLDER, "sorted(found, key=_number)", "sorted(found)", DURABLE + " -k highest_number"),
     Mutant("what cannot move is waited for", "sampling/_goal.py", "columns[..., np.ptp(columns, axis=(0, 1)) > 0]", "columns", DURABLE + " -k constant"),
     Mutant("large seeds are cut", SAMPLING, "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
+    Mutant("walkers go anywhere", "adaptation/_beyond.py", "np.asarray(walkers.state.log_density) - now.log_density", "0 * now.log_density", BEYOND),
+    Mutant("walkers never go", "adaptation/_beyond.py", "part[is_taken] = np.asarray(tried)[is_taken]", "pass", BEYOND),
+    Mutant("a walk is free", "adaptation/_beyond.py", "num_evaluations=walkers.num_evaluations", "num_evaluations=camp.chains.num_evaluations", BEYOND),
+    Mutant("any start is missed", "adaptation/_beyond.py", "is_high & ~", "~", BEYOND),
 ]  # fmt: skip
 
 

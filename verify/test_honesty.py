@@ -32,7 +32,7 @@ def modes(weights, centres, scale=1.0):
     weights, centres = jnp.log(jnp.asarray(weights)), jnp.asarray(centres, float)
 
     def log_density(x):
-        return jax.nn.logsumexp(weights - 0.5 * jnp.sum((x - centres) ** 2, axis=1) / scale**2)
+        return jax.nn.logsumexp(weights - 0.5 * jnp.sum((x[None] - centres) ** 2, axis=1) / scale**2)
 
     return log_density
 
@@ -65,6 +65,13 @@ def in_a_trap(num_chains):
     return np.concatenate([jr.normal(jr.key(0), (num_chains - 2, 2)), np.full((2, 2), 60.0)])
 
 
+def in_the_spike(num_chains):
+    """Every eighth chain."""
+    starts = np.array(jr.normal(jr.key(2), (num_chains, 5)))
+    starts[::8] = 1 + 1e-3 * starts[::8]
+    return starts
+
+
 def spread(centre, scale, dim):
     """Starts from which all modes are reached: of one that no chain ever comes near, no run can know."""
     return lambda num_chains: np.asarray(centre + scale * jr.normal(jr.key(1), (num_chains, dim)))
@@ -91,7 +98,7 @@ HARD = {
         modes([1.0, 1e-30], [[0.0, 0], [60, 60]]), 2, 0.0, 1.0, {"num_warmup": 0, **as_it_is(2)}, in_a_trap
     ),
     "a narrow ridge": Case(ridge, 2, 0.0, np.sqrt(0.5), as_it_is(2)),
-    "a spike of half the weight": Case(spike, 5, 0.5, np.sqrt(0.5 + 0.25), SHORT),
+    "a spike of half the weight": Case(spike, 5, 0.5, np.sqrt(0.5 + 0.25), SHORT, in_the_spike),
     "far from the start": Case(lambda x: -0.5 * jnp.sum((x - 1000) ** 2), 3, 1000.0, 1.0, as_it_is(3)),
     "too coarse for float32": Case(lambda x: 1e8 - 0.5 * jnp.sum(x**2), 3, 0.0, 1.0, SHORT),
     "four draws": Case(lambda x: -0.5 * jnp.sum(x**2), 3, 0.0, 1.0, {**SHORT, "num_samples": 4}),

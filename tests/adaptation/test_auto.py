@@ -10,7 +10,7 @@ import tessmc
 from tessmc._clock import Clock
 from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation._auto import as_ladder
-from tessmc.adaptation._buffer import winsorised
+from tessmc.adaptation._buffer import Drawn, winsorised
 from tessmc.adaptation._windows import MAX_STRIDE, Windows, stride_for
 from tessmc.models import BananaMap, banana
 from tessmc.transports import ladder_map
@@ -53,6 +53,8 @@ def test_the_history_tells_the_story(learned):
     assert windows[-1]["evaluations"] < windows[0]["evaluations"]
     assert history[-1]["iteration"] <= 400
     assert 0 <= history[-1]["share_unseen"] < 0.01
+    assert history[-1]["num_beyond"] <= 1
+    assert history[-1]["num_forgotten"] == 0
 
 
 def test_a_learned_map_starts_another_run_warm(learned):
@@ -66,7 +68,7 @@ def test_a_learned_map_starts_another_run_warm(learned):
 def test_a_run_with_a_given_map_sends_scouts_too():
     ladder = ladder_map(jr.key(3), 2, np.dtype("float32"))
     given = WarmupTask(banana(), ladder, None, jr.key(0), 16, 24, Clock(), lambda *_: None)
-    windows = Windows(given, False, jr.key(2), [])
+    windows = Windows(given, Drawn(np.zeros((1, 2)), np.zeros(1)), False, jr.key(2), [])
     windows.run(FREE._arrive(*jr.split(jr.key(1), 3), given), 24)
     assert windows.scouts is not None
     assert len(windows.scouts.trips) > 0

@@ -428,11 +428,16 @@ def test_a_tail_seen_by_a_few_long_visits_is_reported():
     assert light_tails(ratios) == []
 
 
-def test_what_only_wider_draws_found_is_reported():
+def test_what_only_wider_draws_or_walks_found_is_reported():
     assert unseen([]) == []
     assert unseen([{"stage": "window", "share_unseen": 1e-4}]) == []
     (sentence,) = unseen([{"share_unseen": 0.0}, {"share_unseen": 0.021}])
     assert sentence.startswith("about 2.1% of the target")
+    assert unseen([{"num_beyond": 2}]) == []
+    (sentence,) = unseen([{"share_unseen": 0.0, "num_beyond": 3}])
+    assert sentence.startswith("3 random walks from the outermost draws")
+    (sentence,) = unseen([{"num_forgotten": 1}])
+    assert sentence.startswith("1 of the starts")
 
 
 def test_chains_that_hardly_move_are_counted():

@@ -11,6 +11,7 @@ from flowjax.bijections import AbstractBijection, Chain
 
 from tessmc._random import split
 from tessmc._types import Key, Points
+from tessmc.adaptation._buffer import Drawn
 from tessmc.adaptation._camp import Camp, no_bridge
 from tessmc.adaptation._paper import PaperWarmup
 from tessmc.adaptation._rescue import rescue
@@ -36,13 +37,14 @@ class AutoWarmup(AbstractWarmup):
         key_map, key_start, key_chains, key_host, key_fit = split(task.key, 5)
         rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
         camp = self._arrive(key_map, key_start, key_chains, task)
+        starts = Drawn(np.asarray(camp.chains.state.position), np.asarray(camp.chains.state.log_density))
         budget = task.num_warmup
         history: History = []
         if task.transport is None:
             with task.clock.time("warmup"):
                 camp = rescue(task, camp, rng, history)
             budget -= int(np.asarray(camp.chains.iteration).min())
-        windows = Windows(task, self._may_use_gradient(task), key_fit, history)
+        windows = Windows(task, starts, self._may_use_gradient(task), key_fit, history)
         camp = windows.run(camp, budget)
         num_evaluations = {"fit": windows.num_evaluations, "warmup": count_evaluations(camp.chains)}
         return WarmupResult(

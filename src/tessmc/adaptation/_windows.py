@@ -14,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from tessmc._random import split
 from tessmc._types import Key
+from tessmc.adaptation._beyond import look_beyond, num_forgotten
 from tessmc.adaptation._buffer import (
     Buffer,
     Drawn,
@@ -84,8 +85,8 @@ class Climb(NamedTuple):
 class Windows:
     """The windows of a warm-up: draws, a fit on them, and a look at draws that were held out."""
 
-    def __init__(self, task: WarmupTask, use_gradient: bool, key: Key, history: History):
-        self.task, self.use_gradient, self.history = task, use_gradient, history
+    def __init__(self, task: WarmupTask, starts: Drawn, use_gradient: bool, key: Key, history: History):
+        self.task, self.starts, self.use_gradient, self.history = task, starts, use_gradient, history
         self.key_climb, self.key_path, key_host = split(key, 3)
         self.has_asked, self.is_settled = False, False
         self.rung = "affine" if task.transport is None else "couplings"
@@ -111,7 +112,13 @@ class Windows:
             self.task.watch("learning", budget, budget - left)
             if self._is_done():
                 break
-        return camp.recalled()
+        camp = camp.recalled()
+        if not self.all_draws:
+            return camp
+        recent = in_a_row(self.all_draws[-2:])
+        camp, num_beyond = look_beyond(self.task, camp, recent, self.rng)
+        self.history[-1] |= {"num_beyond": num_beyond, "num_forgotten": num_forgotten(camp, self.starts, recent)}
+        return camp
 
     def stride(self) -> int:
         """Transitions to make for a draw, by the draws made under the map as it is, or nearly is."""

@@ -15,6 +15,8 @@ MAX_SAME = 0.5
 # A share of all draws: at four standard deviations it moves a mean by 0.004 of one.
 MAX_ERROR_OF_TAIL = 1e-3
 MAX_UNSEEN = 0.005
+# Walkers that end further out than any draw; of draws that stand for π it is one at most, as a rule.
+MAX_BEYOND = 2
 
 
 def troubles_of(stats: Mapping[str, np.ndarray], noise: float, history: list[dict[str, Any]], dtype: Any) -> list[str]:
@@ -83,8 +85,21 @@ def light_tails(log_ratio: np.ndarray) -> list[str]:
 
 
 def unseen(history: list[dict[str, Any]]) -> list[str]:
-    """What the warm-up's draws from a wider law found, and draws under the map would not."""
-    share = history[-1].get("share_unseen", 0.0) if history else 0.0
-    if share < MAX_UNSEEN:
-        return []
-    return [f"about {share:.1%} of the target lie where the map is too light for chains to come; warm up longer"]
+    """What the warm-up found, by draws from a wider law and by walks, where draws under the map would not come."""
+    last = history[-1] if history else {}
+    messages = []
+    if (share := last.get("share_unseen", 0.0)) >= MAX_UNSEEN:
+        messages.append(
+            f"about {share:.1%} of the target lie where the map is too light for chains to come; warm up longer"
+        )
+    if (num_beyond := last.get("num_beyond", 0)) > MAX_BEYOND:
+        messages.append(
+            f"{num_beyond} random walks from the outermost draws went on to where no chain comes: the tails are longer "
+            "than the map knows, or endless; warm up longer, and look whether the density can be normalised"
+        )
+    if num_forgotten := last.get("num_forgotten", 0):
+        messages.append(
+            f"{num_forgotten} of the starts lie where the density is as high as at the draws, and no chain has come "
+            "back there: how much weight that place has is not known"
+        )
+    return messages

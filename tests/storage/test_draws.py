@@ -76,6 +76,16 @@ def test_draws_behind_the_stored_ones(store):
         found["gamma"]
 
 
+@pytest.mark.parametrize(("old", "new"), [("float32", "int32"), ("little", "big"), ("NaN", "Infinity")])
+def test_an_array_of_another_kind_is_refused(store, old, new):
+    path = store.path / "posterior/theta/zarr.json"
+    text = path.read_text()
+    assert f'"{old}"' in text
+    path.write_text(text.replace(f'"{old}"', f'"{new}"'))
+    with pytest.raises(StorageError, match="theta"):
+        anew(store).read("posterior", "theta", 20)
+
+
 def test_all_damage_is_noticed_or_harmless(store):
     files = [path for path in store.path.rglob("*") if path.is_file()]
     assert len(files) > 10

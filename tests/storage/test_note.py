@@ -81,6 +81,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path):
     "head",
     [
         {"words": {}, "arrays": [["float64", [2**60]]]},
+        {"words": {}, "arrays": [["float32", [1]]]},
         {"words": {}, "arrays": [["float64", [-1]]]},
         {"words": {}, "arrays": [["object", [1]]]},
         {"words": {}, "arrays": [["float64", [True]]]},

@@ -5,6 +5,7 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 from flowjax.bijections import Affine
 
 import tessmc
@@ -42,6 +43,10 @@ def test_arviz_reads_names_coordinates_and_who_made_them(result, tmp_path):
         arviz.plot_trace(found)
         found.to_netcdf(tmp_path / "draws.nc")
         assert np.array_equal(arviz.from_netcdf(tmp_path / "draws.nc").posterior["slope"], result.posterior["slope"])
+        found.to_zarr(tmp_path / "draws.zarr")
+        stored = xarray.open_datatree(tmp_path / "draws.zarr", engine="zarr")
+        assert np.array_equal(stored["posterior"]["slope"], result.posterior["slope"])
+        assert stored["posterior"].attrs["inference_library"] == "tessmc"
 
 
 def test_the_likelihood_of_a_bare_array(result):

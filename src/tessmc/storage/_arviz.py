@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,5 +38,13 @@ def to_arviz(
 
 
 def _from_dict(arviz: Any, whole: Any, given: Any) -> Any:
-    is_tree = int(arviz.__version__.split(".")[0]) >= 1
-    return arviz.from_dict(whole, **given) if is_tree else arviz.from_dict(**whole, **given, save_warmup=True)
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        return arviz.from_dict(whole, **given)
+    found = arviz.from_dict(**whole, **given, save_warmup=True)
+    # ArviZ's own refuses the format 3 of zarr, and advises this.
+    found.to_zarr = partial(_to_zarr, found)
+    return found
+
+
+def _to_zarr(found: Any, store: Any) -> None:
+    found.to_datatree().to_zarr(store)

@@ -179,11 +179,10 @@ def collect(
 
 
 def blank_draws(num_chains: int, num_draws: int, dim: int, dtype: np.dtype) -> Draws:
-    """Room for draws."""
-    kinds = (dtype, dtype, np.int32, np.int32, bool)
-    return Draws(
-        np.empty((num_chains, num_draws, dim), dtype), *(np.empty((num_chains, num_draws), kind) for kind in kinds)
-    )
+    """Room for draws; what is never drawn is NaN, and not what the memory held before."""
+    size, kinds = (num_chains, num_draws), (np.int32, np.int32, bool)
+    numbers = (np.full(shape, np.nan, dtype) for shape in ((*size, dim), size, size))
+    return Draws(*numbers, *(np.zeros(size, kind) for kind in kinds))
 
 
 def put_rows(draws: Draws, rows: Rows, first: int) -> None:

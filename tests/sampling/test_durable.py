@@ -191,6 +191,7 @@ def test_a_goal_is_reached_where_a_part_of_a_parameter_is_constant():
         ({"thin": 2}, "thin is 2"),
         ({"init": np.ones((16, 2))}, "init is"),
         ({"target": tessmc.Target(lambda x: log_density(x) + 0.01 * x[0], 2)}, "the log density is another"),
+        ({"target": tessmc.Target(lambda x: log_density(x) + (x[0] > 0), 2)}, "the log density is another"),
         ({"target": tessmc.Target(lambda x: -jnp.sum(x**2), 3)}, "the parameters"),
         ({"resume": "never"}, "holds a run already"),
     ],

@@ -239,7 +239,6 @@ MUTANTS = [
     Mutant("a result is saved with the newest state", SESSION, 'folder.checkpoint({"num_draws": result.num_draws}, state)', 'folder.checkpoint({"num_draws": result.num_draws}, self.run.state)', DURABLE + " -k went_on"),
     Mutant("half a folder is saved in silence", SESSION, "        if folder.trouble:\n            raise", "        if False:\n            raise", DURABLE + " -k halves"),
     Mutant("states are sorted as words", FOLDER, "sorted(found, key=_number)", "sorted(found)", DURABLE + " -k highest_number"),
-    Mutant("what cannot move is waited for", "sampling/_goal.py", "columns[..., np.ptp(columns, axis=(0, 1)) > 0]", "columns", DURABLE + " -k constant"),
     Mutant("large seeds are cut", SAMPLING, "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
     Mutant("walkers go anywhere", "adaptation/_beyond.py", "np.asarray(walkers.state.log_density) - now.log_density", "0 * now.log_density", BEYOND),
     Mutant("walkers never go", "adaptation/_beyond.py", "part[is_taken] = np.asarray(tried)[is_taken]", "pass", BEYOND),

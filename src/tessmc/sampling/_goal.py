@@ -67,13 +67,13 @@ def check_count(name: str, count: Any, least: int) -> None:
 
 
 def least_ess(posterior: Mapping[str, np.ndarray], num_draws: int, wanted: float) -> float:
-    """The least of bulk and tail ESS of all that moves: what does not is so by its support, as the zeros of a triangle.
+    """The least of bulk and tail ESS; what never moves, as the zeros of a triangle, counts with all its draws.
 
     Of very many draws, those of all chains counted, so many are looked at that those wanted can be seen.
     """
     least = [0.0]
     for _, draws in some_of(posterior, num_draws, max(MAX_JUDGED, int(4 * wanted))):
         columns = draws.reshape(*draws.shape[:2], -1)
-        found = convergence(columns[..., np.ptp(columns, axis=(0, 1)) > 0])
+        found = convergence(columns)
         least += np.minimum(found.ess_bulk, found.ess_tail).tolist()
     return float(np.nan_to_num(least[1:] or least).min())

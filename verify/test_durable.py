@@ -23,7 +23,8 @@ TARGET = tessmc.Target(lambda x: -0.5 * (x[0] ** 2 / 8 + (x[1] - x[0] ** 2 / 4) 
 def disturbed(kind, count, seed, folder):
     command = [sys.executable, "-m", "verify.victims", kind, str(count), str(seed), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
-    assert done.returncode == 0, done.stderr[-2000:]
+    sys.stdout.write(done.stderr[-4000:])
+    assert done.returncode == 0
     return json.loads(done.stdout.splitlines()[-1])
 
 

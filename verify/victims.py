@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,9 @@ def child(mode: str, folder: Path, truth: Path) -> int:
         status = work(mode, folder, truth)
     except KeyboardInterrupt:
         status = UNHEEDED
+    except Exception:
+        # Nobody else hears of it.
+        traceback.print_exc()
     finally:
         os._exit(status)
 
@@ -89,16 +93,25 @@ def cycle(kind: str, mode: str, folder: Path, truth: Path, seconds: float, chanc
     if status is None:
         os.kill(pid, number)
         status = wait(pid, 60.0)
-        # A signal that came before the run had begun ends the process as it does any other.
-        allowed = (-signal.SIGKILL,) if kind == "kill" else (0, 2, UNHEEDED, -signal.SIGTERM)
-        hits = 1
+        # A signal that came before the run had begun ends the process as it does any other; one that came when the
+        # process had just ended killed nobody.
+        allowed = (0, -signal.SIGKILL) if kind == "kill" else (0, 2, UNHEEDED, -signal.SIGTERM)
+        hits = 0 if kind == "kill" and status == 0 else 1
         if status not in allowed:
-            return {"wrong": 1}
-    while status != 0:
-        status = wait(child(mode, folder, truth), 120.0)
+            return _wrong(folder, "disturbed", status)
+    if status != 0:
+        pid = child(mode, folder, truth)
+        status = wait(pid, 300.0)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
         if status != 0:
-            return {"wrong": 1}
+            return _wrong(folder, "resumed", status)
     return {"hits": hits, "right": hits}
+
+
+def _wrong(folder: Path, what: str, status: int | None) -> dict[str, int]:
+    sys.stderr.write(f"{folder}: the {what} process ended with {status} (None: it did not end)\n")
+    return {"wrong": 1}
 
 
 def main(kind: str, count: int, seed: int, folder: Path) -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Draws of all chains that are judged and summarised; of more, every so manieth.
-MAX_JUDGED = 2**20
+MAX_JUDGED = 2**18
 # Groups of chains for nested R-hat.
 NUM_GROUPS = 8
 # Numbers that are judged at a time.
-BLOCK = 2**22
+BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Result:
         warmup_history: what was measured in each epoch of the warm-up.
         timings: seconds of `compile`, `warmup`, `fit`, `sampling`, and `total`.
         troubles: what forbids to trust the draws, a sentence each; usually none.
+        notes: what else is to be known, such as calls of a black box that were rejected.
         stride: transitions that were made for a draw; `num_evaluations` and `num_nan` count those of all.
         is_complete: all draws that were asked for are here.
         reason: why the run ended where it did, if not because all draws were made.
@@ -54,6 +55,7 @@ class Result:
     warmup_history: list[dict[str, Any]] = field(repr=False)
     timings: dict[str, float]
     troubles: list[str]
+    notes: list[str] = field(default_factory=list)
     stride: int = 1
     is_complete: bool = True
     reason: str = ""
@@ -226,6 +228,7 @@ class Result:
         transitions = f" of {self.stride} transitions" if self.stride > 1 else ""
         made = f"{self.num_chains} chains × {self.num_draws} draws{transitions}"
         ended = f"\n{'Complete' if self.is_complete else 'Incomplete'}: {self.reason}" if self.reason else ""
+        ended += "".join(f"\nNote: {note}" for note in self.notes)
         if self.num_draws == 0:
             return made + ended
         few = dict(self._few("sample_stats"))

@@ -46,6 +46,8 @@ RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
 AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
 DATA, TABLES = "tests/models/test_data.py", "tests/experiments/test_tables.py"
 DURABLE = "tests/sampling/test_durable.py"
+HOSTS, BOXES, LEDGERS = "tests/engines/test_host.py", "tests/targets/test_black_box.py", "tests/storage/test_ledger.py"
+BOXED = "tests/sampling/test_black_box.py -k "
 STRIDES = "tests/adaptation/test_auto.py -k transitions"
 INVARIANCE = "verify/test_invariance.py::test_algorithm_1_by_step[float32-sinh]"
 
@@ -61,7 +63,8 @@ class Mutant(NamedTuple):
 ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
     f"kernels/_{name}.py" for name in ("arc", "kernel", "law", "transport", "elliptical")
 )
-TICK, MARCH = "engines/_ticks.py", "engines/_march.py"
+TICK, MARCH, HOST = "engines/_ticks.py", "engines/_march.py", "engines/_host.py"
+DESK, CREW, CALLS, LEDGER = *(f"targets/_{name}.py" for name in ("desk", "crew", "calls")), "storage/_ledger.py"
 RESCUE, WIDE, BUFFERS, WINDOWS, CAMP, PATH = (
     f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows", "camp", "path")
 )
@@ -72,7 +75,12 @@ COUPLING, OBJECTIVES, ADAM, PAPER = (
     "adaptation/_fit.py",
     "adaptation/_paper.py",
 )
-FUNCTION, VERDICTS, SAMPLING = "targets/_function.py", "diagnostics/_verdict.py", "sampling/_sample.py"
+FUNCTION, FORM, VERDICTS, SAMPLING = (
+    "targets/_function.py",
+    "targets/_form.py",
+    "diagnostics/_verdict.py",
+    "sampling/_sample.py",
+)
 TROUBLES, NOTE, DRAWS, FOLDER = (
     "sampling/_troubles.py",
     *(f"storage/_{name}.py" for name in ("note", "draws", "folder")),
@@ -113,7 +121,7 @@ MUTANTS = [
     Mutant("tries without a bound of their own", KERNEL, "(arc.num_tries < self.max_tries)", "(arc.num_tries < 2 * self.max_tries)", KERNELS),
     Mutant("prior covariance for its root", ELLIPTICAL, "self.cholesky = jnp.linalg.cholesky(covariance)", "self.cholesky = covariance", KERNELS),
     Mutant("prior mean forgotten", ELLIPTICAL, "self.mean + self.cholesky @ reference", "self.cholesky @ reference", KERNELS),
-    Mutant("prior counted twice", ELLIPTICAL, "log_likelihood + log_normal(reference), log_likelihood)", "log_likelihood, log_likelihood + log_normal(reference))", KERNELS),
+    Mutant("prior counted twice", ELLIPTICAL, "value + log_normal(pushed.reference), value)", "value, value + log_normal(pushed.reference))", KERNELS),
     # Fresh points and the Student-t reference
     Mutant("a new height after a fresh point outside", ARC, "        log_height=before.log_height,\n", "", LAWS),
     Mutant("fresh points drawn for ever", TICK, "kernel.law, is_done & kernel.first_try)", "kernel.law, kernel.first_try)", LAWS),
@@ -127,7 +135,7 @@ MUTANTS = [
     Mutant("t: variance of a point that is not scaled", LAW, "jnp.sum(self._standard(reference) ** 2))", "jnp.sum(reference**2))", LAWS),
     Mutant("t: odd degrees of freedom lost", LAW, "jnp.where(dof % 2 == 1, odd, 0)", "0", LAWS),
     # The engine
-    Mutant("stopping at the total count", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, until + 1000 * (jnp.mean(ticks.chains.iteration) < until)))(ticks.chains)", TICKS),
+    Mutant("stopping at the total count", TICK, "partial(try_once, kernel, until))(ticks.chains)", "partial(try_once, kernel, until + 1000 * (jnp.mean(ticks.chains.iteration) < until)))(ticks.chains)", TICKS),
     Mutant("stale log ratio after a move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed) & ~is_known, tried, chain.state)", "state=choose(busy & (is_inside | ~chain.is_placed) & ~is_known, tried, chain.state)._replace(log_ratio=jnp.where(chain.is_placed, chain.state.log_ratio, tried.log_ratio))", TICKS),
     Mutant("stuck chains move", TICK, "state=choose(busy & (is_inside | ~chain.is_placed)", "state=choose(busy & (is_inside | is_stuck | ~chain.is_placed)", TICKS),
     Mutant("stuck draws show the point tried", TICK, "choose(is_stuck & (tried.log_density != jnp.inf), chain.state, tried)", "tried", TICKS),
@@ -137,7 +145,25 @@ MUTANTS = [
     Mutant("+inf not reported", MARCH, "(tape.log_density == np.inf)", "(tape.log_density == np.nan)", TICKS),
     Mutant("bad starts kept", MARCH, "        if not is_bad.any():", "        if True:", TICKS),
     Mutant("good starts redrawn too", MARCH, "np.where(is_bad[:, None], refill(count, chains), chains.state.reference)", "np.asarray(refill(count, chains))", TICKS),
-    Mutant("chains wait for each other", TICK, "partial(attempt, kernel, until))(ticks.chains)", "partial(attempt, kernel, jnp.minimum(until, jnp.min(ticks.chains.iteration) + 1)))(ticks.chains)", TICKS),
+    Mutant("chains wait for each other", TICK, "partial(try_once, kernel, until))(ticks.chains)", "partial(try_once, kernel, jnp.minimum(until, jnp.min(ticks.chains.iteration) + 1)))(ticks.chains)", TICKS),
+    Mutant("what is known is asked for again", HOST, "is_busy(chains, until) & ~knows_its_own(chains))", "is_busy(chains, until))", HOSTS),
+    Mutant("chains that were told nothing move", HOST, "return jax.vmap(choose)(is_told, moved, chains), record", "return moved, record", HOSTS),
+    Mutant("a support's log-determinant dropped on the host", HOST, "answers.values + log_dets[allowed]", "answers.values", HOSTS),
+    Mutant("the first part of a round again and again", HOST, "log_densities[allowed] =", "log_densities[: len(allowed)] =", HOSTS),
+    Mutant("a limit is passed by a round", HOST, "waiting[:most]", "waiting", HOSTS),
+    Mutant("a limit counts the last round only", MARCH, "box, journal.num_made = black_box_of(kernel), count_evaluations(chains)", "box = black_box_of(kernel)", HOSTS),
+    Mutant("what is paid for is asked for again", DESK, "np.flatnonzero(~is_known)", "np.arange(len(is_known))", BOXED + "killed_run"),
+    Mutant("rejected calls are likely", DESK, "return -np.inf", "return 0.0", BOXES),
+    Mutant("misuse is rejected in silence", DESK, 'if self.on_error == "reject" and fault.kind != "misuse":', 'if self.on_error == "reject":', BOXES),
+    Mutant("the function gets an array that is another's", DESK, "leaf[row].copy()", "leaf[0]", BOXES),
+    Mutant("values in the order of completion", CREW, "yield batch, found", "yield batches[0], found", BOXED + "threads"),
+    Mutant("a dead worker's batch is forgotten", CREW, "lost += [batch for batch, _ in fallen]", "lost += []", BOXED + "replaced"),
+    Mutant("workers are sent the function always", CALLS, "if payload is not None and job.token not in _known:", "if payload is not None:", BOXED + "travels_once"),
+    Mutant("forks are taken", CREW, 'context.get_start_method() == "fork"', 'context.get_start_method() == "spork"', BOXED + "forks"),
+    Mutant("a call is never ended", CALLS, "signal.setitimer(signal.ITIMER_REAL, seconds)", "signal.setitimer(signal.ITIMER_REAL, 60 + seconds)", BOXES + " -k too_long"),
+    Mutant("a damaged record is believed", LEDGER, "if checksum != zlib.crc32(_CHECKED.pack(digest, value)):", "if False:", LEDGERS),
+    Mutant("values before the last state are forgotten", LEDGER, "self._before, self._now = self._now, {}", "self._before, self._now = {}, {}", LEDGERS),
+    Mutant("values that are used again are not kept", LEDGER, "            self._add(digest, found)", "            pass", LEDGERS),
     Mutant("the last chains are put back in another order", TICK, "all_.at[last].set(part)", "all_.at[last[::-1]].set(part)", TICKS),
     Mutant("the last chains write in another's column", TICK, "ticks.chains)), last, 0)", "ticks.chains)), last[::-1], 0)", TICKS),
     # Maps and fits
@@ -210,8 +236,8 @@ MUTANTS = [
     Mutant("every visit of a tail is reported", TROUBLES, "< MAX_ERROR_OF_TAIL", "< 0", SAMPLE + "::test_a_tail_seen_by_a_few_long_visits_is_reported"),
     Mutant("walls are not minded", WINDOWS, "np.max(scores) - MAX_STEP * self.task.target.dim", "-1e9", AUTO.split("::")[0] + "::test_a_flat_density_with_hard_walls_is_not_taken_for_a_wide_one"),
     Mutant("what only wide draws found is kept quiet", TROUBLES, ">= MAX_UNSEEN:", ">= 1e9:", SAMPLE),
-    Mutant("support's log-determinant dropped", FUNCTION, "(value + sum(log_dets)).astype", "(value + 0 * sum(log_dets)).astype", TARGETS),
-    Mutant("support's log-determinant not summed", FUNCTION, "jnp.sum(self.transform.log_abs_det_jacobian(free, value))", "jnp.mean(self.transform.log_abs_det_jacobian(free, value))", TARGETS),
+    Mutant("support's log-determinant dropped", FUNCTION, "*self.data) + log_det).astype", "*self.data) + 0 * log_det).astype", TARGETS),
+    Mutant("support's log-determinant not summed", FORM, "jnp.sum(self.transform.log_abs_det_jacobian(free, value))", "jnp.mean(self.transform.log_abs_det_jacobian(free, value))", TARGETS),
     Mutant("R-hat not judged", VERDICTS, "if r_hat[worst] < MAX_R_HAT:", "if r_hat[worst] < 10 * MAX_R_HAT:", VERDICT),
     Mutant("ESS not judged", VERDICTS, "not ess[least] >= MIN_ESS", "ess[least] < 0", VERDICT),
     Mutant("constant draws pass", VERDICTS, "        return Verdict(False, reasons)\n    reasons", "        return Verdict(True, reasons)\n    reasons", VERDICT),

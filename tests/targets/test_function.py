@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpyro.distributions import constraints
 
-import tessmc
 from tessmc import Target
 
 SUPPORTS = {
@@ -124,10 +123,9 @@ def test_x64_off_samples_in_float32_whatever_like_is():
 
 
 @pytest.mark.parametrize("function", [lambda x: float(x[0]), lambda _: 1.5], ids=["not traceable", "a Python float"])
-def test_no_message_sends_anyone_to_what_is_not_there(function):
-    with pytest.raises(TypeError, match=r"tessmc\.BlackBox") as refused:
+def test_who_is_not_jax_is_sent_to_a_black_box(function):
+    with pytest.raises(TypeError, match=r"tessmc\.BlackBox\(log_density, like\)"):
         Target(function, 2)
-    assert hasattr(tessmc, "BlackBox") != ("still to come" in str(refused.value))
 
 
 REFUSED = {
@@ -136,9 +134,9 @@ REFUSED = {
     "a Python float": (lambda: Target(lambda _: 1.5, 2), TypeError, "returned a float, 1.5"),
     "a NumPy float": (lambda: Target(lambda _: np.float64(1.5), 2), TypeError, "returned a float64"),
     "None": (lambda: Target(lambda _: None, 2), TypeError, "returned None; is a `return` missing"),
-    "NumPy": (lambda: Target(lambda x: np.sum(np.exp(x)), 2), TypeError, "wrap it in tessmc.BlackBox"),
-    "float()": (lambda: Target(lambda x: float(x[0]), 2), TypeError, "wrap it in tessmc.BlackBox"),
-    "if": (lambda: Target(lambda x: x[0] if x[0] > 0 else x[1], 2), TypeError, "wrap it in tessmc.BlackBox"),
+    "NumPy": (lambda: Target(lambda x: np.sum(np.exp(x)), 2), TypeError, "pass tessmc.BlackBox"),
+    "float()": (lambda: Target(lambda x: float(x[0]), 2), TypeError, "pass tessmc.BlackBox"),
+    "if": (lambda: Target(lambda x: x[0] if x[0] > 0 else x[1], 2), TypeError, "pass tessmc.BlackBox"),
     "no function": (lambda: Target(3, 2), TypeError, "pass a JAX function"),
     "integers": (lambda: Target(zero, jnp.arange(3)), TypeError, "`x` is int32; pass zeros of a float dtype"),
     "half precision": (lambda: Target(zero, jnp.zeros(3, jnp.float16)), TypeError, "`x` is float16"),

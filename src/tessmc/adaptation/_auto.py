@@ -18,8 +18,9 @@ from tessmc.adaptation._rescue import rescue
 from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, WarmupTask, normal_by_numpy
 from tessmc.adaptation._windows import Windows
 from tessmc.engines import Chain as Chains
-from tessmc.engines import advance, count_evaluations, place_chains, settle
+from tessmc.engines import count_evaluations, place_chains, prepare, settle
 from tessmc.kernels import StudentT, TransportEllipticalSlice
+from tessmc.targets import BlackBox
 from tessmc.transports import FixedAffine, Tails, ladder_map
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,10 @@ class AutoWarmup(AbstractWarmup):
         """Whether there is one, and it is wanted."""
         if self.use_gradient is False:
             return False
+        if isinstance(task.target, BlackBox):
+            if self.use_gradient:
+                raise TypeError("Warmup.auto(use_gradient=True) needs a gradient, which a black box does not have")
+            return False
         try:
             jax.eval_shape(jax.grad(task.target.log_density), jnp.zeros(task.target.dim, task.target.dtype))
         except ValueError as error:
@@ -85,7 +90,7 @@ class AutoWarmup(AbstractWarmup):
             if task.start is not None:
                 references = jax.jit(jax.vmap(kernel.pull))(task.start)
                 camp = camp._replace(chains=place_chains(key_chains, references))
-            jax.block_until_ready(advance(kernel, camp.chains, jnp.int32(0), jnp.int32(0)))
+            prepare(kernel, camp.chains)
 
         def refill(count: int, chains: Any) -> Points:
             # Wider and narrower in turn: 2, 1/2, 4, 1/4, ...

@@ -21,18 +21,24 @@ from tessmc.adaptation._task import AbstractWarmup, History, WarmupResult, Warmu
 from tessmc.engines import (
     Chain,
     Draws,
-    advance,
     collect,
     count_evaluations,
     finished,
     move_chains,
     place_chains,
+    prepare,
     settle,
 )
 from tessmc.kernels import TransportEllipticalSlice
+from tessmc.targets import BlackBox
 from tessmc.transports import paper_coupling
 
 logger = logging.getLogger(__name__)
+
+NO_GRADIENT = (
+    "the first fit of Algorithm 2 (6) needs the gradient of the log density, which JAX cannot take here; leave that "
+    "fit out with warmup=tessmc.Warmup.paper(num_initial_steps=0)"
+)
 
 
 class PaperWarmup(AbstractWarmup):
@@ -64,7 +70,7 @@ class PaperWarmup(AbstractWarmup):
         starts = Starts(key_start, kernel, task)
         chains = place_chains(key_chains, starts.first)
         with task.clock.time("compile"):
-            jax.block_until_ready(advance(kernel, chains, jnp.int32(0), jnp.int32(0)))
+            prepare(kernel, chains)
         with task.clock.time("warmup"):
             chains = settle(kernel, chains, starts.again, task.target.describe, task.journal)
         if task.num_warmup > 0:
@@ -96,12 +102,15 @@ class PaperWarmup(AbstractWarmup):
         self, key: Key, transport: AbstractBijection, task: WarmupTask, history: History
     ) -> AbstractBijection:
         """The first parameters: gradient descent on (6), fresh draws u ~ φ at every step."""
+        if isinstance(task.target, BlackBox):
+            raise TypeError(NO_GRADIENT)
         schedule = Decay(self.learning_rate, self.decay, self.num_initial_steps)
         like = put(np.zeros((self.num_initial_draws, task.target.dim)), task.target.dtype)
         data = (task.target.log_density, like)
         state = begin_fit(transport)
         with task.clock.time("compile"), _explained():
             jax.block_until_ready(fit(_from_reference, state, key, data, schedule, jnp.int32(0)))
+        task.journal.spent += self.num_initial_steps * self.num_initial_draws
         with task.clock.time("fit"):
             # In parts, which together are one fit, for the sake of whoever waits for it.
             def go_on(state: FitState) -> FitState:
@@ -176,10 +185,7 @@ def _explained() -> Iterator[None]:
     except ValueError as error:
         if "Reverse-mode differentiation" not in str(error):
             raise
-        raise TypeError(
-            "the first fit of Algorithm 2 (6) needs the gradient of the log density, which JAX cannot take here; "
-            "leave that fit out with warmup=tessmc.Warmup.paper(num_initial_steps=0)"
-        ) from error
+        raise TypeError(NO_GRADIENT) from error
 
 
 def _from_reference(transport: AbstractBijection, key: Key, data: tuple[Any, Points]) -> Scalar:

@@ -244,6 +244,11 @@ class Windows:
         is_due = self.num_fits > 2 if self.task.target.dim <= MANY else self.num_fits > 0
         return self.use_gradient and not self.has_asked and is_due and s > 0.3
 
+    def _pay(self, num_evaluations: int) -> None:
+        """For what is asked of π in fits."""
+        self.num_evaluations += num_evaluations
+        self.task.journal.spent += num_evaluations
+
     def _ask(self, camp: Camp, s: float, held: Buffer) -> tuple[Camp, float] | None:
         self.has_asked = True
         # Of many dimensions, chains that have not mixed teach nothing.
@@ -252,7 +257,7 @@ class Windows:
             learned = start_anew(self.task, camp, s, self.key_path, self.rng)
         else:
             learned = refine(self.task, camp, held, self.key_path, self.rng)
-        self.num_evaluations += learned.num_evaluations
+        self._pay(learned.num_evaluations)
         if not learned.is_better:
             return None
         # Draws of other windows were made where another map left the chains.
@@ -295,7 +300,7 @@ class Windows:
         """Spreads that do not depend on how the draws are spread: from scores of π, or from values of log π."""
         if self.use_gradient:
             few = positions[np.linspace(0, len(positions) - 1, min(len(positions), HELD_OUT)).astype(int)]
-            self.num_evaluations += HELD_OUT
+            self._pay(HELD_OUT)
             points, target = padded(few, HELD_OUT), self.task.target
             slopes = self.task.journal.once(points, lambda: np.asarray(scores_of(target, jax.device_put(points))))
             slopes = slopes[: len(few)]

@@ -1,6 +1,8 @@
 """Many chains, many draws."""
 
-from tessmc.engines._journal import NO_JOURNAL, Journal, Stopped
+from tessmc._errors import Stopped
+from tessmc.engines._host import black_box_of
+from tessmc.engines._journal import NO_JOURNAL, Journal
 from tessmc.engines._march import (
     Draws,
     Rows,
@@ -13,6 +15,7 @@ from tessmc.engines._march import (
     move_chains,
     place_all,
     place_chains,
+    prepare,
     put_rows,
     restart_chains,
     rounding_noise,
@@ -29,6 +32,7 @@ __all__ = [
     "Rows",
     "Stopped",
     "advance",
+    "black_box_of",
     "blank_draws",
     "collect",
     "count_evaluations",
@@ -38,6 +42,7 @@ __all__ = [
     "move_chains",
     "place_all",
     "place_chains",
+    "prepare",
     "put_rows",
     "restart_chains",
     "rounding_noise",

@@ -8,11 +8,9 @@ bit, without doing them.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tessmc._errors import Stopped
+
 Tree = TypeVar("Tree")
-
-
-class Stopped(Exception):  # noqa: N818
-    """Not an error: somebody or something wants the run to end here; the reason is a sentence."""
 
 
 class Journal:
@@ -20,15 +18,18 @@ class Journal:
 
     Args:
         rest: is called between two pieces of work, and may raise `Stopped`.
+        limit: density evaluations that may be made in all, those of a run before this included.
 
     Attributes:
+        num_made: density evaluations of the chains, in all.
+        spent: those that were not made by chains on their way.
         keeps: whether anything that is noted will be known later.
     """
 
     keeps: bool = False
 
-    def __init__(self, rest: Callable[[], None] = lambda: None):
-        self._rest = rest
+    def __init__(self, rest: Callable[[], None] = lambda: None, limit: int | None = None):
+        self._rest, self.limit, self.num_made, self.spent = rest, limit, 0, 0
 
     def recall(self, like: Tree) -> Tree | None:  # noqa: ARG002
         """The next result that was noted by a run before this, in the structure of `like`; None if there is none left.
@@ -51,6 +52,22 @@ class Journal:
             Stopped: the run is to end here.
         """
         self._rest()
+
+    def flush(self) -> None:
+        """Write what was noted, if that has not been done."""
+
+    def left(self, least: int) -> int | None:
+        """Evaluations that may still be made; None for any number.
+
+        Raises:
+            Stopped: they are fewer than are needed to go on.
+        """
+        if self.limit is None:
+            return None
+        left = self.limit - self.spent - self.num_made
+        if left < least:
+            raise Stopped(f"max_evaluations={self.limit} are spent")
+        return left
 
     def once(self, like: Tree, work: Callable[[], Tree]) -> Tree:
         """The result of a piece of work, done now or in a run before this."""

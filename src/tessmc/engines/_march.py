@@ -13,6 +13,7 @@ from tessmc._arrays import put
 from tessmc._errors import DensityError
 from tessmc._random import streams
 from tessmc._types import Key, Points
+from tessmc.engines._host import Chunk, advance_on_host, black_box_of, prepare_on_host
 from tessmc.engines._journal import NO_JOURNAL, Journal
 from tessmc.engines._ticks import Chain, Record, advance
 from tessmc.kernels import AbstractSliceKernel, Arc, ChainState
@@ -129,12 +130,13 @@ def march(
     while finished(chains) < until and (found := journal.recall((chains, fresh[0]))) is not None:
         chains, rows = found
         hear(chains, rows)
-    num_ticks = min(16, MAX_TICKS)
+    # Of a density that takes long, one round at first.
+    num_ticks = min(16, MAX_TICKS) if black_box_of(kernel) is None else 1
     while finished(chains) < until:
         journal.rest()
         began = time.perf_counter()
-        chains, tape = advance(kernel, chains, jnp.int32(until), jnp.int32(num_ticks))
-        tape = jax.device_get(tape)
+        chains, tape, stop = advance_by(kernel, chains, until, num_ticks, journal)
+        journal.num_made = count_evaluations(chains)
         refuse_infinite(tape, describe)
         rows = rows_of(tape)
         if journal.keeps:
@@ -143,9 +145,33 @@ def march(
                 journal.note((chains, jax.tree.map(lambda *parts: np.concatenate(parts), *fresh)))
                 del fresh[1:]
         hear(chains, rows)
+        if stop is not None:
+            raise stop
         seconds_a_tick = (time.perf_counter() - began) / num_ticks
         num_ticks = int(np.clip(CHUNK_SECONDS / seconds_a_tick, 1, min(4 * num_ticks, MAX_TICKS)))
     return chains
+
+
+def advance_by(kernel: AbstractSliceKernel, chains: Chain, until: int, num_ticks: int, journal: Journal) -> Chunk:
+    """A chunk of so many ticks at most, of compiled code or of rounds on the host, and of evaluations that are left."""
+    box, journal.num_made = black_box_of(kernel), count_evaluations(chains)
+    if box is not None:
+        return advance_on_host(kernel, box, chains, until, num_ticks, journal.left(least=1))
+    # Compiled chains are asked together: what is left over in the end is less than one tick.
+    num_chains = len(chains.is_placed)
+    left = journal.left(least=num_chains)
+    num_ticks = num_ticks if left is None else min(num_ticks, left // num_chains)
+    chains, tape = advance(kernel, chains, jnp.int32(until), jnp.int32(num_ticks))
+    return Chunk(chains, jax.device_get(tape), None)
+
+
+def prepare(kernel: AbstractSliceKernel, chains: Chain) -> None:
+    """Compile what a march needs; nothing is asked."""
+    box = black_box_of(kernel)
+    if box is None:
+        jax.block_until_ready(advance(kernel, chains, jnp.int32(0), jnp.int32(0)))
+    else:
+        prepare_on_host(kernel, box, chains)
 
 
 def place_all(
@@ -259,7 +285,9 @@ def refuse_infinite(tape: Record, describe: Describe) -> None:
         )
 
 
-def rounding_noise(kernel: AbstractSliceKernel, chains: Chain, describe: Describe = str) -> float:
+def rounding_noise(
+    kernel: AbstractSliceKernel, chains: Chain, describe: Describe = str, journal: Journal = NO_JOURNAL
+) -> float:
     """How far the log ratio moves, in nats, where the reference point moves by its own rounding.
 
     A slice lies one unit of log density below its chain on average: noise of that size decides in its place
@@ -269,7 +297,7 @@ def rounding_noise(kernel: AbstractSliceKernel, chains: Chain, describe: Describ
     reference = np.asarray(chains.state.reference)
     signs = np.random.default_rng(0).choice([-4, 4], reference.shape)
     moved = move_chains(chains, put(reference * (1 + signs * spacing), reference.dtype))
-    moved_state = place_all(kernel, moved, describe).state
+    moved_state = place_all(kernel, moved, describe, journal).state
     change = np.abs(np.asarray(moved_state.log_ratio) - np.asarray(chains.state.log_ratio))
     resolution = spacing * np.abs(np.asarray(chains.state.log_density))
     return float(np.median(np.maximum(np.nan_to_num(change), resolution)))

@@ -58,11 +58,14 @@ class Ticks(NamedTuple):
     tape: Record
 
 
-def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Chain, Record]:
-    """Try one angle, or pay for the chain's own point if that is still to be done."""
-    busy = is_busy(chain, until)
-    is_known = ~chain.is_placed & ~jnp.isnan(chain.state.log_ratio)
-    tried = kernel.evaluate(jnp.where(chain.is_placed, ask(chain.arc), chain.state.reference))
+def wanted(chain: Chain) -> Point:
+    """The reference point at which a chain needs the target next: on its arc, or where it stands."""
+    return jnp.where(chain.is_placed, ask(chain.arc), chain.state.reference)
+
+
+def attempt(kernel: AbstractSliceKernel, until: Count, chain: Chain, tried: ChainState) -> tuple[Chain, Record]:
+    """Take what was found at the wanted point: one angle tried, or the chain's own point paid for."""
+    busy, is_known = is_busy(chain, until), knows_its_own(chain)
     is_inside, arc = tell(chain.arc, tried.log_ratio)
     is_stuck = chain.is_placed & ~is_inside & (arc.num_tries >= kernel.max_tries)
     is_draw = busy & chain.is_placed & (is_inside | is_stuck)
@@ -93,6 +96,11 @@ def is_busy(chain: Chain, until: Count) -> Bool[Array, "..."]:
     return ~chain.is_placed | (chain.iteration < until)
 
 
+def knows_its_own(chain: Chain) -> Bool[Array, "..."]:
+    """Whether a chain that has not begun an arc knows the density where it stands: there is nothing to pay for."""
+    return ~chain.is_placed & ~jnp.isnan(chain.state.log_ratio)
+
+
 def renew(kernel: AbstractSliceKernel, chain: Chain, is_done: Truth, is_missed: Truth) -> Arc:
     """The next slice of a chain whose arc has ended, the ellipse after a fresh point outside, or the arc it is on."""
     key = jr.fold_in(chain.key, chain.iteration)
@@ -104,11 +112,21 @@ def renew(kernel: AbstractSliceKernel, chain: Chain, is_done: Truth, is_missed: 
     return choose(is_done | is_missed, arc, chain.arc)
 
 
+def ended(kernel: AbstractSliceKernel, before: Chain, after: Chain, record: Record) -> tuple[Array, Array]:
+    """Which chains begin another slice now, and which an ellipse because a fresh point lay outside."""
+    is_done = record.is_draw | ~before.is_placed
+    return is_done, record.is_try & ~is_done & has_missed(after.arc.num_tries, kernel.first_try)
+
+
+def try_once(kernel: AbstractSliceKernel, until: Count, chain: Chain) -> tuple[Chain, Record]:
+    """One density evaluation, and what comes of it."""
+    return attempt(kernel, until, chain, kernel.evaluate(wanted(chain)))
+
+
 def tick(kernel: AbstractSliceKernel, until: Count, columns: Any, ticks: Ticks) -> Ticks:
     """One density evaluation for every chain that still has a value to ask for; they write in their columns."""
-    moved, record = jax.vmap(partial(attempt, kernel, until))(ticks.chains)
-    is_done = record.is_draw | ~ticks.chains.is_placed
-    is_missed = record.is_try & ~is_done & has_missed(moved.arc.num_tries, kernel.first_try)
+    moved, record = jax.vmap(partial(try_once, kernel, until))(ticks.chains)
+    is_done, is_missed = ended(kernel, ticks.chains, moved, record)
 
     def note(num_rows: Count, tape: Record) -> tuple[Count, Record, Arc]:
         def write(rows: Array, row: Array) -> Array:
@@ -140,7 +158,7 @@ def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks:
     """
     num_chains, dim = chains.state.reference.shape
     length = tape_length(num_chains, dim)
-    row = jax.eval_shape(jax.vmap(partial(attempt, kernel, until)), chains)[1]
+    row = jax.eval_shape(jax.vmap(partial(try_once, kernel, until)), chains)[1]
     tape = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), row)
 
     def work(ticks: Ticks, columns: Any, while_more_than: int) -> Ticks:

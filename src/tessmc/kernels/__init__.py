@@ -2,7 +2,7 @@
 
 from tessmc.kernels._arc import Arc, ChainState, ask, begin, go_on, has_missed, tell
 from tessmc.kernels._elliptical import EllipticalSlice
-from tessmc.kernels._kernel import AbstractSliceKernel, StepInfo, choose
+from tessmc.kernels._kernel import AbstractSliceKernel, Pushed, StepInfo, choose
 from tessmc.kernels._law import AbstractLaw, Gaussian, StudentT, log_normal
 from tessmc.kernels._transport import TransportEllipticalSlice
 
@@ -13,6 +13,7 @@ __all__ = [
     "ChainState",
     "EllipticalSlice",
     "Gaussian",
+    "Pushed",
     "StepInfo",
     "StudentT",
     "TransportEllipticalSlice",

@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from tessmc._types import Point, Scalar, Truth
 from tessmc.kernels._arc import ChainState
-from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, Pushed, as_state
 from tessmc.kernels._law import GAUSSIAN, AbstractLaw, log_normal
 
 
@@ -51,10 +51,15 @@ class EllipticalSlice(AbstractSliceKernel):
         self.law = GAUSSIAN
         self.first_try = False
 
-    def evaluate(self, reference: Point) -> ChainState:
-        position = self.mean + self.cholesky @ reference
-        log_likelihood = self.log_likelihood(position)
-        return as_state(reference, position, log_likelihood + log_normal(reference), log_likelihood)
+    def push(self, reference: Point) -> Pushed:
+        # The map is linear: its log-determinant is a constant, and left out.
+        return Pushed(reference, self.mean + self.cholesky @ reference, jnp.zeros((), reference.dtype))
+
+    def value(self, position: Point) -> Scalar:
+        return self.log_likelihood(position)
+
+    def weigh(self, pushed: Pushed, value: Scalar) -> ChainState:
+        return as_state(pushed.reference, pushed.position, value + log_normal(pushed.reference), value)
 
     def pull(self, position: Point) -> Point:
         return solve_triangular(self.cholesky, position - self.mean, lower=True).astype(position.dtype)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from tessmc._types import Count, Key, Point, Truth
+from tessmc._types import Count, Key, Point, Scalar, Truth
 from tessmc.kernels._arc import Arc, ChainState, ask, begin, go_on, has_missed, tell
 from tessmc.kernels._law import AbstractLaw
 
@@ -35,6 +35,14 @@ class StepInfo(NamedTuple):
     is_stuck: Truth
 
 
+class Pushed(NamedTuple):
+    """A point in both spaces, and log |det ∇T| there."""
+
+    reference: Point
+    position: Point
+    log_det: Scalar
+
+
 class AbstractSliceKernel(eqx.Module):
     """A kernel that moves along arcs in a reference space.
 
@@ -48,8 +56,21 @@ class AbstractSliceKernel(eqx.Module):
     first_try: eqx.AbstractVar[Truth | bool]
 
     @abstractmethod
+    def push(self, reference: Point) -> Pushed:
+        """The position of a reference point: where the target is needed."""
+
+    @abstractmethod
+    def value(self, position: Point) -> Scalar:
+        """What is paid for: one density evaluation."""
+
+    @abstractmethod
+    def weigh(self, pushed: Pushed, value: Scalar) -> ChainState:
+        """The state of a chain at a point whose value is known."""
+
     def evaluate(self, reference: Point) -> ChainState:
-        """Push a reference point and pay for the target there: one density evaluation."""
+        """Push a reference point and pay for the target there."""
+        pushed = self.push(reference)
+        return self.weigh(pushed, self.value(pushed.position))
 
     @abstractmethod
     def pull(self, position: Point) -> Point:

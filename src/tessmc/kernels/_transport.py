@@ -7,7 +7,7 @@ from flowjax.bijections import AbstractBijection
 
 from tessmc._types import Point, Scalar, Truth
 from tessmc.kernels._arc import ChainState
-from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, as_state
+from tessmc.kernels._kernel import MAX_TRIES, AbstractSliceKernel, Pushed, as_state
 from tessmc.kernels._law import GAUSSIAN, AbstractLaw
 
 
@@ -47,20 +47,23 @@ class TransportEllipticalSlice(AbstractSliceKernel):
         self.first_try = first_try
         self.bridge = bridge
 
-    def evaluate(self, reference: Point) -> ChainState:
+    def push(self, reference: Point) -> Pushed:
+        return Pushed(reference, *self.transport.transform_and_log_det(reference))
+
+    def value(self, position: Point) -> Scalar:
+        return self.log_density(position)
+
+    def weigh(self, pushed: Pushed, value: Scalar) -> ChainState:
         """Log π̂(u) = log π(T(u)) + log |det ∇T(u)| (2), and r(u) = log π̂(u) - log φ(u)."""
-        position, log_det = self.transport.transform_and_log_det(reference)
-        return self._state(reference, position, self.log_density(position), log_det)
+        reference, position, log_det = pushed
+        log_pushed = self.law.log_density(reference) - log_det
+        sampled = value if self.bridge is None else self.bridge(value, position, log_pushed)
+        return as_state(reference, position, value, sampled - log_pushed)
 
     def recall(self, position: Point, log_density: Scalar) -> ChainState:
         """The state of a chain at a position whose log density is known: nothing is paid for."""
         reference, log_det = self.transport.inverse_and_log_det(position)
-        return self._state(reference.astype(position.dtype), position, log_density, -log_det)
-
-    def _state(self, reference: Point, position: Point, log_density: Scalar, log_det: Scalar) -> ChainState:
-        log_pushed = self.law.log_density(reference) - log_det
-        sampled = log_density if self.bridge is None else self.bridge(log_density, position, log_pushed)
-        return as_state(reference, position, log_density, sampled - log_pushed)
+        return self.weigh(Pushed(reference.astype(position.dtype), position, -log_det), log_density)
 
     def pull(self, position: Point) -> Point:
         return self.transport.inverse(position)

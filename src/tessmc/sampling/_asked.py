@@ -13,7 +13,7 @@ from tessmc._errors import StorageError
 from tessmc._types import Key, Points
 from tessmc.adaptation import AbstractWarmup
 from tessmc.storage import Manifest, to_arrays
-from tessmc.targets import AbstractTarget
+from tessmc.targets import AbstractTarget, BlackBox
 
 # Where the density is asked for, to know it again: so many points around 0, closer and further.
 SCALES = (0.1, 0.1, 0.5, 0.5, 1.0, 1.0, 2.0, 2.0)
@@ -65,10 +65,13 @@ class Asked:
 
 
 def fingerprint(target: AbstractTarget) -> list[float]:
-    """Log densities at fixed points."""
+    """Log densities at fixed points; -inf where a black box gives no value."""
     points = np.random.default_rng(0).standard_normal((len(SCALES), target.dim)) * np.array(SCALES)[:, None]
+    points = points.astype(target.dtype)
+    if isinstance(target, BlackBox):
+        return target.rejecting().log_densities(points).tolist()
     density = jax.jit(target.log_density)
-    return [float(density(jax.device_put(point.astype(target.dtype)))) for point in points]
+    return [float(density(jax.device_put(point))) for point in points]
 
 
 def refuse_another(asked: Manifest, found: Manifest, where: Any) -> None:

@@ -48,14 +48,12 @@ class Goal:
         return self.target_ess is not None and num_draws > 0 and self.next_look(num_draws - 1) == num_draws
 
 
-def pause_at(wish: Wish, goal: Goal, num_evaluations: int = 0) -> None:
+def pause_at(wish: Wish, goal: Goal) -> None:
     """Where a run may end."""
     if wish.reason:
         raise Stopped(wish.reason)
     if goal.max_seconds is not None and time.perf_counter() - wish.since > goal.max_seconds:
         raise Stopped(f"max_seconds={goal.max_seconds:g} is over")
-    if goal.max_evaluations is not None and num_evaluations >= goal.max_evaluations:
-        raise Stopped(f"max_evaluations={goal.max_evaluations} are spent")
 
 
 def check_count(name: str, count: Any, least: int) -> None:

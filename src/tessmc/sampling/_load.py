@@ -90,6 +90,7 @@ def _load(folder: RunFolder, manifest: Manifest, transport: AbstractBijection | 
         warmup_history=list(words.get("history", [])),
         timings={"total": 0.0, **manifest.get("timings", {})},
         troubles=list(manifest.get("troubles", [])),
+        notes=list(manifest.get("notes", [])),
         stride=_count(words.get("stride", 1)),
         is_complete=manifest["status"] == "complete",
         reason=str(manifest.get("reason", manifest["status"])),

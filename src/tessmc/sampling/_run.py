@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from tessmc._errors import DamageError
 from tessmc._types import Points
-from tessmc.engines import Chain, Draws, Rows, blank_draws, every, finished, march, put_rows
+from tessmc.engines import Chain, Draws, Journal, Rows, blank_draws, every, finished, march, put_rows
 from tessmc.kernels import AbstractSliceKernel
 from tessmc.storage import Array as StoredArray
 from tessmc.storage import DrawStore, Groups, Manifest, RunFolder, Stored
@@ -140,22 +140,22 @@ class Run:
         self.kernel, self.chains, self.first, self.step, self.kept = kernel, chains, first, step, kept
         self.ahead = kept.blank(0) if ahead is None else ahead
 
-    def draw(self, num_draws: int, watch: Callable[[int], None], pause: Callable[[Chain], None]) -> None:
+    def draw(self, num_draws: int, watch: Callable[[int], None], journal: Journal) -> None:
         """Draw until every chain has made so many.
 
         Args:
             num_draws: in all.
             watch: hears how many there are.
-            pause: is called after every chunk, and may raise; nothing is lost then.
+            journal: says where to end; nothing is lost then.
         """
         num_chains, dim = self.chains.state.position.shape
         length = max(1, ROOM // (num_chains * dim * self.step))
         while self.kept.num_draws < num_draws:
             # Chains wait for each other at the same draws, however the run is divided.
             end = min((self.kept.num_draws // length + 1) * length, num_draws)
-            self._draw_piece(end, watch, pause)
+            self._draw_piece(end, watch, journal)
 
-    def _draw_piece(self, end: int, watch: Callable[[int], None], pause: Callable[[Chain], None]) -> None:
+    def _draw_piece(self, end: int, watch: Callable[[int], None], journal: Journal) -> None:
         done = self.kept.num_draws
         first, until = self.first + done * self.step, self.first + end * self.step
         room = self.kept.blank(max(until - first, self.ahead.log_density.shape[1]))
@@ -177,10 +177,10 @@ class Run:
                 with self.kept.folder.pace.writing():
                     acknowledge()
                     self.checkpoint()
-            pause(chains)
+            journal.rest()
 
         try:
-            march(self.kernel, self.chains, until, self.kept.target.describe, hear)
+            march(self.kernel, self.chains, until, self.kept.target.describe, hear, journal)
         finally:
             acknowledge()
 

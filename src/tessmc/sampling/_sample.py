@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from typing import Any
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from tessmc.sampling._goal import Goal, check_count
 from tessmc.sampling._result import Result
 from tessmc.sampling._session import Resume, Session
 from tessmc.storage import RunFolder
-from tessmc.targets import AbstractTarget, Target
+from tessmc.targets import AbstractTarget, BlackBox, Target
 
 
 def sample(
@@ -34,6 +35,7 @@ def sample(
     seed: int | Key = 0,
     transport: AbstractBijection | None = None,
     warmup: AbstractWarmup | None = None,
+    executor: Executor | None = None,
     target_ess: float | None = None,
     max_seconds: float | None = None,
     max_evaluations: int | None = None,
@@ -47,7 +49,7 @@ def sample(
     """Draw from a density known up to a constant: learn a map in a warm-up, then move in its reference space.
 
     Args:
-        target: a JAX log density of an array or a pytree, up to a constant; or a `tessmc.Target`.
+        target: a JAX log density of an array or a pytree, up to a constant; a `tessmc.Target`; or a `tessmc.BlackBox`.
         like: one example position: an array, a pytree, or an int for a flat vector.
         init: where the chains start, in the support, with a leading chain axis; by default N(0, I) in the
             unconstrained space.
@@ -59,6 +61,8 @@ def sample(
         seed: an int from 0 to 2³² - 1, or a JAX key. The same seed gives the same draws.
         transport: the map to start from, a FlowJAX bijection of shape (dim,).
         warmup: how the map is learned: `Warmup.auto()`, the default, or `Warmup.paper(...)`, Algorithm 2 to the letter.
+        executor: who calls a black box: any `concurrent.futures.Executor`, such as a `ProcessPoolExecutor` that spawns,
+            threads, or Dask's `client.get_executor()`; by default this process. The draws do not depend on it.
         target_ess: draw until every parameter has so many effective draws, bulk and tail.
         max_seconds: end after so long, with what there is; `Result.reason` says so.
         max_evaluations: end after so many density evaluations, those of the warm-up included.
@@ -72,6 +76,7 @@ def sample(
         progress: show a bar if standard error is a terminal.
 
     Raises:
+        BlackBoxError: a black box gave no value; the error has the draws so far.
         DensityError: the log density is +inf at some point, or a chain finds no point of finite density.
         StorageError: the folder is damaged, in use, or holds another run.
         TypeError, ValueError: an argument does not fit; nothing has been compiled then.
@@ -82,7 +87,7 @@ def sample(
     goal = _as_goal(num_samples, target_ess, max_seconds, max_evaluations)
     if resume not in ("auto", "never", "previous"):
         raise ValueError(f"`resume` should be 'auto', 'never' or 'previous', but is {resume!r}")
-    target = _as_target(target, like, init, support)
+    target = _with_executor(_as_target(target, like, init, support), executor)
     asked = Asked(
         target,
         _as_transport(transport, target),
@@ -150,6 +155,18 @@ def _as_target(target: Any, like: PyTree[Any], init: PyTree[Any], support: PyTre
     if like is None and callable(target):
         raise ValueError("the shape of a position is not known; pass `like`, an example position or a dimension")
     return Target(target, like, support=support)
+
+
+def _with_executor(target: AbstractTarget, executor: Any) -> AbstractTarget:
+    if executor is not None and not (hasattr(executor, "submit") and hasattr(executor, "shutdown")):
+        raise TypeError(f"`executor` should be a concurrent.futures.Executor, but is a {type(executor).__name__}")
+    if isinstance(target, BlackBox):
+        return target.with_executor(executor)
+    if executor is not None:
+        raise ValueError(
+            "`executor` is for functions that are not JAX, given as tessmc.BlackBox(fn, like); this density is compiled"
+        )
+    return target
 
 
 def _as_warmup(warmup: Any) -> AbstractWarmup:

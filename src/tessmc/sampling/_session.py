@@ -1,17 +1,18 @@
 """A run from the warm-up to its last draw, which may be interrupted, taken up again and extended."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from tessmc._clock import Clock
-from tessmc._errors import DamageError, StorageError
-from tessmc.engines import Chain, Stopped, count_evaluations
-from tessmc.sampling._asked import Asked, refuse_another
+from tessmc._errors import BlackBoxError, DamageError, DensityError, StorageError
+from tessmc.engines import Journal, Stopped, count_evaluations
+from tessmc.sampling._asked import SCALES, Asked, refuse_another
 from tessmc.sampling._goal import Goal, check_count, least_ess, pause_at
 from tessmc.sampling._progress import Bar, progress_bar
 from tessmc.sampling._result import Result, some_of
@@ -20,6 +21,7 @@ from tessmc.sampling._signals import Wish, heeding_signals
 from tessmc.sampling._troubles import troubles_of
 from tessmc.sampling._warmed import Warmed, recalled, task_of, warm_up
 from tessmc.storage import DrawStore, Manifest, RunFolder
+from tessmc.targets import BlackBox, NoLedger
 
 ATTRIBUTES = {"inference_library": "tessmc"}
 
@@ -32,6 +34,7 @@ class Session:
     def __init__(self, asked: Asked, folder: RunFolder | None, is_shown: bool):
         self.asked, self.folder, self.is_shown = asked, folder, is_shown
         self.clock = Clock()
+        self.journal = Journal()
         self.warmed: Warmed | None = None
         self.run: Run | None = None
 
@@ -39,7 +42,27 @@ class Session:
         """Begin the run, or go on with it where a run before this ended."""
         with heeding_signals() as wish, self._folder_taken(), _with_advice(resume):
             self._open(resume, goal)
-            return self._go(goal, wish, resume)
+            with self._at_desk(wish, goal):
+                return self._go(goal, wish, resume)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What is asked, for a folder; a black box is called for it."""
+        return self.asked.manifest()
+
+    @contextmanager
+    def _at_desk(self, wish: Wish, goal: Goal) -> Iterator[None]:
+        """A black box is asked until somebody wants the run to end, and what it says is written down as it comes."""
+        if not isinstance(self.asked.target, BlackBox):
+            yield
+            return
+        desk = self.asked.target.desk
+        desk.rest = partial(pause_at, wish, goal)
+        desk.ledger = NoLedger() if self.folder is None or self.folder.trouble else self.folder.ledger()
+        try:
+            yield
+        finally:
+            desk.close()
 
     @contextmanager
     def _folder_taken(self) -> Iterator[None]:
@@ -56,7 +79,7 @@ class Session:
         """Look into the folder, and refuse it if it holds another run."""
         if self.folder is None:
             return
-        asked = self.asked.manifest()
+        asked = self.manifest
         if resume == "previous" and self.folder.exists():
             self.folder.set_aside_damage()
         if not self.folder.exists():
@@ -70,7 +93,7 @@ class Session:
 
     def _go(self, goal: Goal, wish: Wish, resume: Resume = "auto") -> Result:
         """Warm up, if that is to be done, and draw until the goal is reached or the run is stopped."""
-        is_complete, reason = False, ""
+        is_complete, reason, failure = False, "", None
         with progress_bar(self.is_shown) as bar:
             bar.phase("compiling")
             try:
@@ -81,11 +104,16 @@ class Session:
                 is_complete, reason = self._draw(self.run, goal, wish, bar)
             except Stopped as stop:
                 reason = str(stop)
+            except (BlackBoxError, DensityError) as error:
+                failure, reason = error, str(error)
             finally:
                 if self.run is not None:
                     self.run.checkpoint()
         result = self._result(is_complete, reason)
         self._sign_off(result)
+        if failure is not None:
+            failure.result = result
+            raise failure
         return result
 
     def extend(self, num_samples: int) -> Result:
@@ -96,7 +124,9 @@ class Session:
             if self.folder is not None and not self.folder.trouble:
                 # As the folder has it: others may have gone on with the run meanwhile.
                 self.run = None
-            return self._go(Goal(num_draws + num_samples), wish)
+            goal = Goal(num_draws + num_samples)
+            with self._at_desk(wish, goal):
+                return self._go(goal, wish)
 
     def save(self, state: State | None, result: Result, path: Path) -> None:
         """A result in a folder of its own, with where the chains stood after its last draw."""
@@ -105,7 +135,7 @@ class Session:
         folder = RunFolder(path)
         folder.lock()
         try:
-            folder.begin({**self.asked.manifest(), "asked": Goal(result.num_draws).words()})
+            folder.begin({**self.manifest, "asked": Goal(result.num_draws).words()})
             folder.end_warmup(self.warmed.words, self.warmed.tree())
             store = self._store(folder)
             store.create(result.num_draws)
@@ -122,7 +152,8 @@ class Session:
     def _result(self, is_complete: bool, reason: str) -> Result:
         words: dict[str, Any] = {"history": [], "num_evaluations": {}, "stride": 1, "noise": 0.0}
         kept = self._kept()
-        transport, num_evaluations, state = None, {}, None
+        transport, state = None, None
+        num_evaluations = {"warmup": self.journal.num_made + self.journal.spent}
         if self.warmed is not None and self.run is not None:
             words, kept, transport = self.warmed.words, self.run.kept, self.warmed.kernel.transport
             state = self.run.state
@@ -141,6 +172,7 @@ class Session:
             warmup_history=words["history"],
             timings=self.clock.seconds(),
             troubles=troubles_of(stats, words["noise"], words["history"], self.asked.target.dtype),
+            notes=self._notes(),
             stride=words["stride"],
             is_complete=is_complete,
             reason=("" if self.folder is None else self.folder.trouble) or reason,
@@ -148,6 +180,14 @@ class Session:
             _extend=self.extend,
             _save=partial(self.save, state),
         )
+
+    def _notes(self) -> list[str]:
+        """Calls of a black box that count as impossible, said aloud, too."""
+        target = self.asked.target
+        notes = target.desk.rejected() if isinstance(target, BlackBox) else []
+        for sentence in notes:
+            warnings.warn(sentence, stacklevel=5)
+        return notes
 
     def _sign_off(self, result: Result) -> None:
         """Say in the manifest how it went."""
@@ -165,7 +205,12 @@ class Session:
         return recalled(self.asked.warmup, task_of(self.asked, self.clock), self.folder)
 
     def _warm_up(self, wish: Wish, goal: Goal, bar: Bar) -> Warmed:
-        return warm_up(self.asked, self.folder, self.clock, partial(pause_at, wish, goal), bar.step)
+        given = partial(pause_at, wish, goal), goal.max_evaluations
+        self.journal = Journal(*given) if self.folder is None else self.folder.journal(*given)
+        if isinstance(self.asked.target, BlackBox) and self.folder is not None:
+            # For the fingerprint.
+            self.journal.spent = len(SCALES)
+        return warm_up(self.asked, self.folder, self.clock, self.journal, bar.step)
 
     def _begin_sampling(self, goal: Goal, resume: Resume) -> Run:
         assert self.warmed is not None
@@ -207,11 +252,8 @@ class Session:
     def _draw(self, run: Run, goal: Goal, wish: Wish, bar: Bar) -> tuple[bool, str]:
         """Whether all that was asked for is there, and why it ended if not by a number of draws."""
         assert self.warmed is not None
-        paid = sum(self.warmed.words["num_evaluations"].values()) - count_evaluations(self.warmed.chains)
-
-        def pause(chains: Chain) -> None:
-            pause_at(wish, goal, paid + count_evaluations(chains))
-
+        journal = Journal(partial(pause_at, wish, goal), goal.max_evaluations)
+        journal.spent = sum(self.warmed.words["num_evaluations"].values()) - count_evaluations(self.warmed.chains)
         while True:
             if goal.target_ess is not None and goal.is_look(run.kept.num_draws):
                 ess = least_ess(
@@ -222,7 +264,7 @@ class Session:
             if run.kept.num_draws >= goal.num_draws:
                 break
             with self.clock.time("sampling"):
-                run.draw(goal.next_look(run.kept.num_draws), partial(bar.step, "sampling", goal.num_draws), pause)
+                run.draw(goal.next_look(run.kept.num_draws), partial(bar.step, "sampling", goal.num_draws), journal)
         if goal.target_ess is None:
             return True, ""
         return False, f"after {goal.num_draws} draws a chain there are fewer than {goal.target_ess:.0f} effective ones"
@@ -238,6 +280,7 @@ def _account(result: Result) -> Manifest:
         "num_evaluations": result.num_evaluations_by_phase,
         "stride": result.stride,
         "troubles": result.troubles,
+        "notes": result.notes,
         "verdict": str(result.verdict) if result.is_complete else None,
     }
 

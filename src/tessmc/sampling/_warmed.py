@@ -1,7 +1,6 @@
 """The warm-up of a run: made now, or by a run before this."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tessmc._clock import Clock
@@ -43,15 +42,19 @@ def recalled(warmup: AbstractWarmup, task: WarmupTask, folder: RunFolder) -> War
     return None if found is None else blank.with_tree(found[1], found[0])
 
 
-def warm_up(asked: Asked, folder: RunFolder | None, clock: Clock, rest: Callable[[], None], watch: Watch) -> Warmed:
+def warm_up(asked: Asked, folder: RunFolder | None, clock: Clock, journal: Journal, watch: Watch) -> Warmed:
     """Go through the warm-up, or through what is left of it, and keep what comes of it."""
-    with _journal(folder, rest) as journal:
-        task = task_of(asked, clock, watch, journal)
+    task, num_asked = task_of(asked, clock, watch, journal), journal.spent
+    try:
         found = asked.warmup.run(task)
-    noise = rounding_noise(found.kernel, found.chains, asked.target.describe)
+        noise = rounding_noise(found.kernel, found.chains, asked.target.describe, journal)
+    except BaseException:
+        # If all goes well, there is no need for it any more.
+        journal.flush()
+        raise
     words = {
         "history": found.history,
-        "num_evaluations": {**found.num_evaluations, "check": asked.num_chains},
+        "num_evaluations": {**found.num_evaluations, "check": asked.num_chains + num_asked},
         "stride": found.stride,
         "noise": noise,
     }
@@ -69,17 +72,3 @@ def task_of(asked: Asked, clock: Clock, watch: Watch = lambda *_: None, journal:
 
 def _no_draws(task: WarmupTask) -> Draws:
     return blank_draws(task.num_chains, 0, task.target.dim, task.target.dtype)
-
-
-@contextmanager
-def _journal(folder: RunFolder | None, rest: Callable[[], None]) -> Iterator[Journal]:
-    if folder is None:
-        yield Journal(rest)
-        return
-    kept = folder.journal(rest)
-    try:
-        yield kept
-    except BaseException:
-        # If all went well, there is no need for it any more.
-        kept.flush()
-        raise

@@ -5,6 +5,7 @@
 - `warmed.note`: the map and the chains after the warm-up; the journal is then not needed any more.
 - `state-….note`: the chains in the middle of sampling; the last two.
 - `draws.zarr`: the draws. They are written before the state that counts them.
+- `values….log`: of a black box, the values that came after the last state.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ import jax
 
 from tessmc._errors import DamageError, StorageError
 from tessmc.storage._journal import FolderJournal
+from tessmc.storage._ledger import FileLedger
 from tessmc.storage._note import Note, from_arrays, plain, read_note, to_arrays, write_note, write_whole
 
 FORMAT = 1
@@ -67,6 +69,7 @@ class RunFolder:
         self.pace = Pace()
         self.trouble = ""
         self._lock: Any = None
+        self._ledger: FileLedger | None = None
 
     @contextmanager
     def trying(self) -> Iterator[None]:
@@ -100,6 +103,9 @@ class RunFolder:
             raise StorageError(f"{self.path} is being written by another process; wait for it, or take another folder")
 
     def release(self) -> None:
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -142,8 +148,19 @@ class RunFolder:
 
     # --- the warm-up -------------------------------------------------------------------------------
 
-    def journal(self, rest: Callable[[], None]) -> FolderJournal:
-        return FolderJournal(self, self.path / WARMUP, rest)
+    def journal(self, rest: Callable[[], None], limit: int | None = None) -> FolderJournal:
+        return FolderJournal(self, self.path / WARMUP, rest, limit)
+
+    def ledger(self) -> FileLedger:
+        """Values that were paid for since the last state of the run."""
+        if self._ledger is None:
+            self._ledger = FileLedger(self)
+        return self._ledger
+
+    def turn_ledger(self) -> None:
+        """All values up to now are part of a state that has been written."""
+        if self._ledger is not None and not self.trouble:
+            self._ledger.turn()
 
     def end_warmup(self, words: dict[str, Any], tree: Any) -> None:
         """Keep what came of the warm-up, and drop its journal."""
@@ -151,6 +168,7 @@ class RunFolder:
             with self.trying():
                 write_note(self.path / WARMED, Note(words, to_arrays(tree)))
                 shutil.rmtree(self.path / WARMUP, ignore_errors=True)
+                self.turn_ledger()
 
     def warmed(self, like: Any) -> tuple[dict[str, Any], Any] | None:
         """What came of the warm-up; None if it has not ended."""
@@ -176,6 +194,7 @@ class RunFolder:
             write_note(self.path / f"state-{count:06}.note", Note(words, to_arrays(tree)))
             for path in paths[:-1]:
                 path.unlink()
+            self.turn_ledger()
 
     def state(self, like: Any) -> tuple[dict[str, Any], Any] | None:
         """The last state of the chains; None if sampling has not begun."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class FolderJournal(Journal):
     """The journal of a warm-up, in files of what was noted from one writing to the next."""
 
-    def __init__(self, folder: "RunFolder", path: Path, rest: Callable[[], None]):
-        super().__init__(rest)
+    def __init__(self, folder: "RunFolder", path: Path, rest: Callable[[], None], limit: int | None = None):
+        super().__init__(rest, limit)
         self._folder, self._path = folder, path
         self._files = deque(sorted(self._path.glob("*.note")))
         self._count = 0
@@ -43,6 +43,7 @@ class FolderJournal(Journal):
         self._pending.append(to_arrays(result))
         if self.is_due():
             self.flush()
+            self._folder.turn_ledger()
 
     def is_due(self) -> bool:
         return self._folder.pace.is_due()

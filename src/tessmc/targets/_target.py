@@ -4,7 +4,6 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -39,6 +38,10 @@ class AbstractTarget(eqx.Module):
 
     def describe(self, position: Point) -> str:
         """A position in the user's own words, for messages."""
-        values = jax.tree.map(np.asarray, self.constrain(position))
-        with np.printoptions(precision=6, threshold=20):
-            return ", ".join(f"{name} = {np.array2string(value)}" for name, value in values.items())
+        return in_words(self.constrain(position))
+
+
+def in_words(values: dict[str, Any]) -> str:
+    """Values by name, in a line."""
+    with np.printoptions(precision=6, threshold=20):
+        return ", ".join(f"{name} = {np.array2string(np.asarray(value))}" for name, value in values.items())

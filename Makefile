@@ -4,7 +4,7 @@ BIN := .venv/bin
 # A folder of data files to look in before anything is downloaded.
 export TESSMC_DATA ?= $(wildcard ../shared/data)
 
-.PHONY: help setup demo test lint verify bench timings experiments docs lock clean
+.PHONY: help setup demo test lint verify bench evaluations timings experiments docs lock clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,9 +32,14 @@ verify: setup .venv/bench-ready ## long statistical suites: invariance and peers
 	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
 	$(BIN)/python -m verify.mutants
 
-bench: setup ## what a run folder costs, then the experiments (90 minutes in all)
+bench: setup ## what run folders and black boxes cost, then the experiments (90 minutes in all)
 	$(BIN)/python -m benchmarks.durability
-	$(MAKE) experiments MINUTES=77
+	$(BIN)/python -m benchmarks.black_box
+	$(MAKE) experiments MINUTES=74
+
+evaluations: setup .venv/bench-ready ## density evaluations until the gate, of samplers without gradients (an hour)
+	for model in oxygen predator_prey_21 regime_switching funnel_10; do \
+	  $(BIN)/tessmc bench $$model --budget evaluations --seeds 2 --limit 250 --out docs/results; done
 
 timings: setup ## tick engine against lockstep, cold starts, the warm-up table (an hour)
 	$(BIN)/python -m benchmarks.engines

@@ -30,6 +30,7 @@ def jobs(num_seeds: int, limit: float) -> list[Job]:
         for seed in range(num_seeds)
         for model in MODELS
         for sampler in SAMPLERS
+        if sampler != "tess_box"
     ]
 
 

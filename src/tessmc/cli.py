@@ -45,7 +45,11 @@ def bench(
     model: Annotated[str, typer.Argument(help="One of the models of tessmc.experiments.MODELS, such as oxygen.")],
     peers: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
     budget: Annotated[
-        str, typer.Option(help="paper: 128 chains x (400 + 100). gate: until it passes, or --limit.")
+        str,
+        typer.Option(
+            help="paper: 128 chains x (400 + 100). gate: until it passes, or --limit. evaluations: likewise, of those "
+            "who need no gradient, and the density evaluations are counted."
+        ),
     ] = "gate",
     seeds: Annotated[int, typer.Option(help="Runs of every sampler; the table has their medians.", min=1)] = 3,
     limit: Annotated[float, typer.Option(help="Seconds that every run may take.", min=1)] = 300.0,
@@ -57,11 +61,12 @@ def bench(
     """Compare TESS with its peers on a model: every run is a cold process, every speed stands behind the gate."""
     from tessmc import experiments
 
-    names = (
-        list(experiments.SAMPLERS)
-        if peers == "all"
-        else ["tess", *(name for name in peers.split(",") if name != "tess")]
-    )
+    is_counting = budget == "evaluations"
+    ours = "tess_box" if is_counting else "tess"
+    names = [ours, *(name for name in peers.split(",") if name != ours)]
+    if peers == "all":
+        free = experiments.GRADIENT_FREE
+        names = list(free) if is_counting else [name for name in experiments.SAMPLERS if name != "tess_box"]
     _check_choice("MODEL", [model], experiments.MODELS)
     _check_choice("--peers", names, experiments.SAMPLERS)
     _check_choice("--budget", [budget], experiments.BUDGETS)
@@ -70,7 +75,8 @@ def bench(
     with console.status("starting") as status:
         rows = list(experiments.compare(jobs, status.update))
     paths = experiments.save(rows, f"{model}-{budget}", out)
-    for title, (head, *lines) in experiments.in_parts(experiments.table(rows)):
+    parts = [(f"{model}: evaluations", experiments.table_of_evaluations(rows))] if is_counting else None
+    for title, (head, *lines) in parts or experiments.in_parts(experiments.table(rows)):
         shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
         for place, name in enumerate(head):
             # Heads may be broken between words; names and numbers not.
@@ -81,7 +87,7 @@ def bench(
         console.print(shown)
     for sentence in experiments.failures(rows):
         console.print(sentence, highlight=False, markup=False)
-    console.print(experiments.FOOTNOTE)
+    console.print(experiments.GATE if is_counting else experiments.FOOTNOTE)
     console.print("Saved:", *map(str, paths))
 
 

@@ -68,7 +68,7 @@ def test_a_learned_map_starts_another_run_warm(learned):
 def test_a_run_with_a_given_map_sends_scouts_too():
     ladder = ladder_map(jr.key(3), 2, np.dtype("float32"))
     given = WarmupTask(banana(), ladder, None, jr.key(0), 16, 24, Clock(), lambda *_: None)
-    windows = Windows(given, Drawn(np.zeros((1, 2)), np.zeros(1)), False, jr.key(2), [])
+    windows = Windows(given, Drawn(np.zeros((1, 2)), np.zeros(1)), False, False, jr.key(2), [])
     windows.run(FREE._arrive(*jr.split(jr.key(1), 3), given), 24)
     assert windows.scouts is not None
     assert len(windows.scouts.trips) > 0

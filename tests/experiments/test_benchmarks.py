@@ -70,7 +70,7 @@ def test_the_page_has_a_place_for_every_table():
 def test_every_sampler_has_its_first_seed_before_any_has_its_second():
     seeds = [job.seed for job in experiments.jobs(2, 60.0)]
     assert seeds == sorted(seeds)
-    assert {job.sampler for job in experiments.jobs(2, 60.0)} == set(SAMPLERS)
+    assert {job.sampler for job in experiments.jobs(2, 60.0)} == set(SAMPLERS) - {"tess_box"}
 
 
 def test_medians_are_over_the_seeds_that_all_samplers_had():

@@ -30,6 +30,7 @@ from tessmc.experiments import (
     measure,
     save,
     table,
+    table_of_evaluations,
 )
 
 
@@ -111,6 +112,19 @@ def test_a_look_at_the_gate_waits_until_the_run_has_grown(monkeypatch):
     assert seen[0] >= 3 * 700
     assert row["num_draws"] == seen[-1]
     assert row["seconds"] > 0.5
+
+
+@pytest.mark.usefixtures("peers")
+def test_where_evaluations_are_counted_the_first_look_is_after_few_draws(monkeypatch):
+    seen = []
+    passes = _measure.passes
+    monkeypatch.setattr(_measure, "passes", lambda kept, _: seen.append(kept.num_draws) or passes(kept, _))
+    row = _measure.run(Job("banana", "exact", 0, "evaluations", num_draws=700), time.time())
+    assert seen[0] == 20
+    # Each look waits for a twentieth more.
+    assert all(after >= 1.05 * before for before, after in zip(seen, seen[1:], strict=False))
+    assert row["passes"]
+    assert row["num_evaluations"] == 10 * seen[-1] / 20
 
 
 def test_groups_of_chains_that_disagree_do_not_pass():
@@ -224,6 +238,37 @@ def test_a_comparison_is_saved(tmp_path):
     assert json.loads(paths[0].read_text()) == rows()
     assert "| quick |" in paths[1].read_text()
     assert paths[2].read_bytes().startswith(b"\x89PNG")
+
+
+def counted(sampler, *needed):
+    """Rows of a sampler that needed so many evaluations; None if it never passed with a million."""
+    return [
+        {**rows()[0], "sampler": sampler, "budget": "evaluations", "passes": each is not None,
+         "num_evaluations": 10**6 if each is None else each}
+        for each in needed
+    ]  # fmt: skip
+
+
+def test_evaluations_until_the_gate_are_medians_and_times_ours():
+    found = [*counted("tess_box", 100, 300, 200), *counted("emcee", 2000, None, 3000), *counted("zeus", None, None, 5)]
+    head, *lines = table_of_evaluations([*found, {"sampler": "pocomc", "status": "crashed: ValueError"}])
+    assert [line[:3] for line in lines] == [
+        ["tess_box", "200", "1.0"],
+        ["emcee", "3,000", "15.0"],
+        ["zeus", "> 1,000,000", "> 5000.0"],
+        ["pocomc", "–", "–"],
+    ]
+    assert [line[-1] for line in lines] == ["3/3", "2/3", "1/3", "crashed"]
+    assert {len(line) for line in lines} == {len(head)}
+
+
+def test_the_command_counts_evaluations_of_samplers_without_gradients(tmp_path, monkeypatch):
+    monkeypatch.setattr(_tables, "measure", lambda job: counted(job.sampler, 1234)[0])
+    command = ["bench", "oxygen", "--budget", "evaluations", "--seeds", "1", "--out", str(tmp_path)]
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, command, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert all(name in done.output for name in ("tess_box", "emcee", "zeus", "pocomc", "1,234"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"oxygen-evaluations.{end}" for end in ("json", "md")]
 
 
 def test_the_command_prints_the_table(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def test_the_whole_method_works_without_a_gradient(learned):
     compiled = tessmc.sample(
         lambda x: -jnp.sum(x**4) / 4 - x[0] * x[1],
         like=2,
-        warmup=tessmc.Warmup.auto(use_gradient=False),
+        warmup=tessmc.Warmup.auto(use_gradient=False, frugal=True),
         progress=False,
         **LEARNED,
     )

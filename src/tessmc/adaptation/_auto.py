@@ -30,6 +30,7 @@ class AutoWarmup(AbstractWarmup):
     """Temper, gather, learn; see `Warmup.auto`."""
 
     use_gradient: bool | None
+    frugal: bool | None = None
 
     def run(self, task: WarmupTask) -> WarmupResult:
         if task.num_warmup == 0:
@@ -45,7 +46,8 @@ class AutoWarmup(AbstractWarmup):
             with task.clock.time("warmup"):
                 camp = rescue(task, camp, rng, history)
             budget -= int(np.asarray(camp.chains.iteration).min())
-        windows = Windows(task, starts, self._may_use_gradient(task), key_fit, history)
+        is_frugal = isinstance(task.target, BlackBox) if self.frugal is None else self.frugal
+        windows = Windows(task, starts, self._may_use_gradient(task), is_frugal, key_fit, history)
         camp = windows.run(camp, budget)
         num_evaluations = {"fit": windows.num_evaluations, "warmup": count_evaluations(camp.chains)}
         return WarmupResult(

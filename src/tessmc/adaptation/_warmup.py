@@ -9,7 +9,7 @@ class Warmup:
     """How the map is learned before the draws that count: `Warmup.auto()` or `Warmup.paper()`."""
 
     @staticmethod
-    def auto(*, use_gradient: bool | None = None) -> AbstractWarmup:
+    def auto(*, use_gradient: bool | None = None, frugal: bool | None = None) -> AbstractWarmup:
         """Finds the chains' way to the typical set and learns a map there, with nothing to set.
 
         Chains are tempered and gathered from wherever they start; an affine layer is taken from their draws in closed
@@ -20,8 +20,10 @@ class Warmup:
         Args:
             use_gradient: whether fits may use the gradient of the log density; False for values alone. By default
                 it is used where the target has one and values alone leave the map far from perfect.
+            frugal: whether to end as soon as draws are cheap, and not only when nothing is left to gain: fewer density
+                evaluations in all, unless very many draws are wanted. By default so for black boxes.
         """
-        return AutoWarmup(use_gradient)
+        return AutoWarmup(use_gradient, frugal)
 
     @staticmethod
     def paper(

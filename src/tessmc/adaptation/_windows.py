@@ -62,6 +62,8 @@ RARE = 4
 MAX_UNSEEN_TO_END = 1e-3
 # With such an s a draw costs about 1.1 evaluations.
 GOOD = 0.07
+# And so many, with such an s, where nothing is spent on a better map.
+CHEAP, FAIR = 1.4, 0.4
 # Nats of likelihood a dimension: about so many factors of e in width.
 MAX_STEP = 1.5
 # Dimensions in which a law three halves as wide has nothing in common with the target any more.
@@ -85,8 +87,11 @@ class Climb(NamedTuple):
 class Windows:
     """The windows of a warm-up: draws, a fit on them, and a look at draws that were held out."""
 
-    def __init__(self, task: WarmupTask, starts: Drawn, use_gradient: bool, key: Key, history: History):
+    def __init__(
+        self, task: WarmupTask, starts: Drawn, use_gradient: bool, is_frugal: bool, key: Key, history: History
+    ):
         self.task, self.starts, self.use_gradient, self.history = task, starts, use_gradient, history
+        self.is_frugal = is_frugal
         self.key_climb, self.key_path, key_host = split(key, 3)
         self.has_asked, self.is_settled = False, False
         self.rung = "affine" if task.transport is None else "couplings"
@@ -116,7 +121,8 @@ class Windows:
         if not self.all_draws:
             return camp
         recent = in_a_row(self.all_draws[-2:])
-        camp, num_beyond = look_beyond(self.task, camp, recent, self.rng)
+        with self.task.clock.time("warmup"):
+            camp, num_beyond = look_beyond(self.task, camp, recent, self.rng)
         self.history[-1] |= {"num_beyond": num_beyond, "num_forgotten": num_forgotten(camp, self.starts, recent)}
         return camp
 
@@ -163,6 +169,9 @@ class Windows:
         """Nothing is left to gain: the last window's draws, made with a map that had not seen them, say so."""
         recent = [entry for entry in self.history if entry["stage"] == "window"][-3:]
         now, then = recent[-1], recent[0]
+        is_cheap = now["evaluations"] < CHEAP and now["s_before"] < FAIR and now["share_unseen"] < MAX_UNSEEN_TO_END
+        if self.is_frugal and now["rung"] == "couplings" and is_cheap:
+            return True
         if len(recent) < 3 or (now["rung"] == "affine" and now["s_before"] > 0.1):
             return False
         is_flat = now["evaluations"] > 0.97 * then["evaluations"] and now["s_before"] > 0.9 * then["s_before"]

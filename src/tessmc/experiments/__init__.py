@@ -1,14 +1,27 @@
 """The paper's experiments beside every peer: needs `pip install "tessmc[bench]"`."""
 
 from tessmc.experiments._measure import BUDGETS, Job, Row, judge_draws, measure
-from tessmc.experiments._peers import SAMPLERS
+from tessmc.experiments._peers import GRADIENT_FREE, SAMPLERS
 from tessmc.experiments._protocol import Batch, Sampler, Task
 from tessmc.experiments._references import MODELS, PROBS, STORED, Model, Reference
-from tessmc.experiments._tables import FOOTNOTE, as_markdown, compare, failures, in_lines, in_parts, save, table
+from tessmc.experiments._tables import (
+    FOOTNOTE,
+    GATE,
+    as_markdown,
+    compare,
+    failures,
+    in_lines,
+    in_parts,
+    save,
+    table,
+    table_of_evaluations,
+)
 
 __all__ = [
     "BUDGETS",
     "FOOTNOTE",
+    "GATE",
+    "GRADIENT_FREE",
     "MODELS",
     "PROBS",
     "SAMPLERS",
@@ -29,4 +42,5 @@ __all__ = [
     "measure",
     "save",
     "table",
+    "table_of_evaluations",
 ]

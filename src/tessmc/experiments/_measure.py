@@ -28,9 +28,11 @@ MAX_KEPT = 2**22
 # Pairs of more draws than this would take minutes.
 MAX_STEIN = 12_800
 # And "both": to the gate, and what there is on the way after the paper's.
-BUDGETS = ("paper", "gate")
+BUDGETS = ("paper", "gate", "evaluations")
 # A look at the gate waits until the run has grown by this factor: nobody stops after a moment of drawing.
 GROWTH = 1.25
+# Where evaluations are counted, and not seconds, one may look sooner: after few draws of few chains, each time.
+FINE_GROWTH, FEW_DRAWS, FEW_CHAINS = 1.05, 20, 32
 # What a run may draw beyond its limit before it counts as hanging, and how its process then ends.
 GRACE, HUNG = 15.0, 75
 
@@ -70,7 +72,11 @@ def run(job: Job, began: float) -> Row:
     """
     model = MODELS[job.model]
     target = model.make()
-    batches = SAMPLERS[job.sampler](Task(target, jr.key(job.seed), num_draws=job.num_draws))
+    is_counting = job.budget == "evaluations"
+    task = Task(target, jr.key(job.seed), num_draws=job.num_draws)
+    if is_counting:
+        task = task._replace(num_draws=FEW_DRAWS, num_chains=FEW_CHAINS)
+    batches = SAMPLERS[job.sampler](task)
     kept, paid, judging, next_look, reference = Kept(), np.zeros(2, int), 0.0, None, None
     watch, early = _watch(job.limit + GRACE - (time.time() - began)), {}
     for batch in batches:
@@ -84,18 +90,19 @@ def run(job: Job, began: float) -> Row:
             early = {"paper": whole_row(target, kept, reference, seconds, paid)}
             judging = time.time() - began - seconds
             watch = _watch(job.limit + GRACE - seconds)
-        next_look = next_look or GROWTH * seconds
+        amount, growth = (float(paid.sum()), FINE_GROWTH) if is_counting else (seconds, GROWTH)
+        next_look = next_look or (amount if is_counting else growth * amount)
         if job.budget == "paper":
             is_last = kept.num_draws >= OWN_DRAWS.get(job.sampler, job.num_draws)
         else:
             is_last = seconds > job.limit or elapsed > 2 * job.limit
-        if not is_last and (job.budget == "paper" or seconds < next_look):
+        if not is_last and (job.budget == "paper" or amount < next_look):
             continue
         watch.cancel()
         reference = reference or model.refer(target)
         if is_last or passes(kept, reference):
             break
-        judging, next_look = time.time() - began - seconds, GROWTH * seconds
+        judging, next_look = time.time() - began - seconds, growth * amount
         watch = _watch(job.limit + GRACE - seconds)
     return {**whole_row(target, kept, reference or model.refer(target), seconds, paid), **early}
 

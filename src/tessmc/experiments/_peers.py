@@ -14,7 +14,7 @@ from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.engines import collect, count_evaluations, every
 from tessmc.experiments._blackjax import chees, laps, mams, mclmc, meads, neutra, nuts
 from tessmc.experiments._protocol import Batch, Sampler, Task
-from tessmc.targets import AbstractTarget
+from tessmc.targets import AbstractTarget, BlackBox
 
 # What those who run a few chains for a while take by default.
 NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 1000, 1000
@@ -38,6 +38,19 @@ def tess(task: Task, use_gradient: bool | None = None) -> Iterator[Batch]:
 def tess_free(task: Task) -> Iterator[Batch]:
     """Without gradients of the density, as a black box is sampled."""
     yield from tess(task, use_gradient=False)
+
+
+def tess_box(task: Task) -> Iterator[Batch]:
+    """As `tessmc.sample` runs a black box whose calls are dear: six chains a dimension, at least 32."""
+    density, num_chains, paid = CountedDensity(task.target), max(task.num_chains, 6 * task.target.dim), 0
+    box = BlackBox(density, task.target.dim, vectorized=True, batch_size=num_chains)
+    asked = WarmupTask(box, None, None, task.key, num_chains, task.num_warmup, Clock(), _say_nothing)
+    warmed = Warmup.auto().run(asked)
+    chains = warmed.chains
+    while True:
+        chains, draws = collect(warmed.kernel, chains, task.num_draws * warmed.stride)
+        before, paid = paid, density.num_evaluations
+        yield Batch(every(draws, warmed.stride).position, paid - before, 0)
 
 
 def _say_nothing(*_: object) -> None:
@@ -205,11 +218,14 @@ class CountedDensity:
         return np.nan_to_num(values, nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
 
 
+# Who asks for no gradient, ourselves first: those whose evaluations are counted.
+GRADIENT_FREE = ("tess_box", "emcee", "zeus", "pocomc")
 # What the paper's budget is for those who have a custom of their own: draws of each chain.
 OWN_DRAWS = {"numpyro": NUM_DRAWS, "nutpie": NUM_DRAWS}
 SAMPLERS: dict[str, Sampler] = {
     "tess": tess,
     "tess_free": tess_free,
+    "tess_box": tess_box,
     "nuts": nuts,
     "meads": meads,
     "chees": chees,

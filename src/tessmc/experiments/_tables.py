@@ -35,12 +35,13 @@ PARTS = {
     ),
 }
 COLUMNS = [column for part in PARTS.values() for column in part]
+GATE = "The gate: R-hat and nested R-hat below 1.01, and all means within 0.1 sd of the reference."
 FOOTNOTE = (
     "* the paper's metric, which cannot tell mixing from standing still. Gated: zero unless R-hat and nested R-hat are "
     "below 1.01 and all means within 0.1 sd of the reference."
 )
 MAX_SHOWN = 1e9
-OURS = ("tess", "tess_free")
+OURS = ("tess", "tess_free", "tess_box")
 
 
 def compare(jobs: Sequence[Job], watch: Callable[[str], None] = lambda _: None) -> Iterator[Row]:
@@ -68,6 +69,35 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         passed = sum(row["passes"] for row in ended)
         lines.append([name, *cells, f"{passed}/{len(mine)}", ratio(speeds, name)])
     return lines
+
+
+def table_of_evaluations(rows: Sequence[Row]) -> list[list[str]]:
+    """A head, then a line a sampler: density evaluations until the gate, medians over seeds, and times TESS's own.
+
+    A run that never passed counts as endless; of a median that is, what was spent in vain is shown.
+    """
+    samplers = list(dict.fromkeys(row["sampler"] for row in rows))
+    needed = {name: _evaluations([row for row in rows if row["sampler"] == name]) for name in samplers}
+    lines = [["sampler", "evaluations until the gate", "times TESS's", "R-hat", "mean error", "cold s", "gate"]]
+    for name in samplers:
+        mine = [row for row in rows if row["sampler"] == name]
+        ended = [row for row in mine if "seconds" in row]
+        passed = f"{sum(row['passes'] for row in ended)}/{len(mine)}"
+        if not ended:
+            lines.append([name, *5 * ["–"], in_a_word(mine[0]["status"])])
+            continue
+        spent = max(row["num_evaluations"] for row in ended)
+        shown = WHOLE.format(needed[name]) if np.isfinite(needed[name]) else f"> {spent:,}"
+        times = (needed[name] if np.isfinite(needed[name]) else spent) / needed.get(samplers[0], np.inf)
+        more = "" if np.isfinite(needed[name]) else "> "
+        cells = [_shown(_median(ended, key), form) for key, form in (("r_hat", "{:.3f}"), ("mean_error", "{:.3f}"))]
+        seconds = f"{_median(ended, 'seconds'):.0f}"
+        lines.append([name, shown, f"{more}{times:.1f}" if times else "–", *cells, seconds, passed])
+    return lines
+
+
+def _evaluations(rows: Sequence[Row]) -> float:
+    return float(np.median([row["num_evaluations"] if row.get("passes") else np.inf for row in rows]))
 
 
 def in_parts(lines: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -131,6 +161,11 @@ def save(rows: Sequence[Row], title: str, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{title}.{ending}" for ending in ("json", "md", "png")]
     paths[0].write_text(json.dumps(list(rows), indent=1) + "\n")
+    if rows and rows[0].get("budget") == "evaluations":
+        paths[1].write_text(
+            f"# {title}\n\n{as_markdown(table_of_evaluations(rows))}\n{in_lines(failures(rows))}{GATE}\n"
+        )
+        return paths[:2]
     paths[1].write_text(f"# {title}\n\n{as_markdown(table(rows))}\n{in_lines(failures(rows))}{FOOTNOTE}\n")
     draw_speeds(rows, title, paths[2])
     return paths

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 def run_examples(page: str, num_blocks: int) -> dict:
     """The names that the Python on a page defines, from its first block to its last."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(?!--8<--)(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert len(blocks) == num_blocks
     names: dict = {}
     for block in blocks:
@@ -23,7 +23,7 @@ def run_examples(page: str, num_blocks: int) -> dict:
 
 def test_the_examples_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_examples("README.md", 3)
+    names = run_examples("README.md", 4)
     assert "ess_bulk" in capsys.readouterr().out
     assert (names["result"].posterior["sigma"] > 0).all()
     assert abs(names["result"].posterior["slope"].mean() - 2) < 0.5
@@ -37,3 +37,9 @@ def test_the_page_on_runs(tmp_path, monkeypatch):
     assert np.array_equal(names["draws"]["x"], names["result"].posterior["x"])
     again = tessmc.resume("runs/banana", names["log_density"], like=np.zeros(2, np.float32), progress=False)
     assert np.array_equal(again.posterior["x"], names["result"].posterior["x"])
+
+
+def test_the_page_on_black_boxes():
+    """Its first block; the files that it shows are examples of their own."""
+    names = run_examples("docs/black-box.md", 1)
+    assert names["result"].verdict.converged

@@ -1,5 +1,6 @@
 """What is said of a run, and the tables made of many."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -122,7 +123,7 @@ def test_where_evaluations_are_counted_the_first_look_is_after_few_draws(monkeyp
     row = _measure.run(Job("banana", "exact", 0, "evaluations", num_draws=700), time.time())
     assert seen[0] == 20
     # Each look waits for a twentieth more.
-    assert all(after >= 1.05 * before for before, after in zip(seen, seen[1:], strict=False))
+    assert all(after >= 1.05 * before for before, after in itertools.pairwise(seen))
     assert row["passes"]
     assert row["num_evaluations"] == 10 * seen[-1] / 20
 

@@ -224,15 +224,20 @@ tessmc.sample(tessmc.BlackBox(Counted(sys.argv[1], 0.002), 2), run_dir=sys.argv[
 """
 
 
+def wait_for_calls(path, num_calls, child):
+    deadline = time.monotonic() + 120
+    while (not path.exists() or path.stat().st_size < num_calls) and child.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def test_a_killed_run_does_not_repeat_what_it_has_paid_for(tmp_path, learned):
     calls, folder = tmp_path / "calls", tmp_path / "a"
     path = os.pathsep.join(["tests", *sys.path])
     child = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(calls), str(folder)], env={**os.environ, "PYTHONPATH": path}
     )
-    deadline = time.monotonic() + 120
-    while (not calls.exists() or calls.stat().st_size < 250) and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_for_calls(calls, 250, child)
     child.kill()
     child.wait()
     before = calls.stat().st_size
@@ -256,6 +261,43 @@ def test_an_interrupt_in_the_middle_of_a_round_keeps_what_came(tmp_path, truth):
     again = run(counted, run_dir=tmp_path / "a")
     assert np.array_equal(again.unconstrained, truth)
     assert counted.num_calls == again.num_evaluations + 8
+
+
+IN_WORKERS = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+import tessmc
+from black_boxes import Counted
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        box = tessmc.BlackBox(Counted(sys.argv[1], 0.05), 2)
+        result = tessmc.sample(box, executor=executor, num_chains=8, progress=False)
+    print(result.reason)
+"""
+
+
+def test_ctrl_c_in_a_terminal_ends_workers_cleanly(tmp_path):
+    """The signal reaches the whole group of processes; who samples heeds it, and workers are let go."""
+    calls, program = tmp_path / "calls", tmp_path / "program.py"
+    program.write_text(IN_WORKERS)
+    child = subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(program), str(calls)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for_calls(calls, 20, child)
+    os.killpg(child.pid, signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out.strip(), err) == (0, "interrupted by SIGINT", "")
+    deadline = time.monotonic() + 20
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(child.pid, 0)
+            time.sleep(0.1)
 
 
 def test_another_function_is_refused(tmp_path):

@@ -293,11 +293,10 @@ def test_ctrl_c_in_a_terminal_ends_workers_cleanly(tmp_path):
     os.killpg(child.pid, signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out.strip(), err) == (0, "interrupted by SIGINT", "")
-    deadline = time.monotonic() + 20
+    # Of the group nobody is left, a moment later.
+    time.sleep(5)
     with pytest.raises(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.killpg(child.pid, 0)
-            time.sleep(0.1)
+        os.killpg(child.pid, 0)
 
 
 def test_another_function_is_refused(tmp_path):

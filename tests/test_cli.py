@@ -38,6 +38,10 @@ def test_a_run_is_resumed(tmp_path):
     assert done.exit_code in (0, 3), done.output
     assert "16 chains × 60 draws" in done.output
     assert tessmc.load(tmp_path / "run").num_draws == 60
+    boxed = tmp_path / "boxed.py"
+    boxed.write_text("import tessmc\nbox = tessmc.BlackBox(lambda x: -0.5 * float((x**2).sum()), 3)\n")
+    done = resume(f"{boxed}:box", "--draws", "61")
+    assert "16 chains × 61 draws" in done.output
     for spec, sentence in (
         ("nowhere.py:f", "FILE.py:NAME"),
         (f"{file}:other", "defines no other"),

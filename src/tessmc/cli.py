@@ -103,7 +103,7 @@ def resume(
     options = {} if draws is None else {"num_samples": draws}
     try:
         found = _find(target)
-        if not isinstance(found, tessmc.Target):
+        if not isinstance(found, tessmc.targets.AbstractTarget):
             options["like"] = tessmc.load(run).num_parameters
         result = tessmc.resume(run, found, **options)
     except (tessmc.StorageError, tessmc.DensityError, ValueError, TypeError) as error:

@@ -132,6 +132,21 @@ def test_a_worker_that_dies_is_replaced(tmp_path, truth):
     assert (tmp_path / "marker").exists()
 
 
+def test_a_pool_whose_workers_died_while_idle_is_replaced(truth):
+    with processes() as executor:
+        assert np.array_equal(run(executor=executor).unconstrained, truth)
+        for process in executor._processes.values():
+            process.kill()
+        time.sleep(0.5)
+        assert np.array_equal(run(executor=executor).unconstrained, truth)
+
+
+def test_a_function_that_answers_differently_each_time_is_noticed():
+    rng = np.random.default_rng(0)
+    found = run(lambda x: quartic(x) + 3 * rng.normal())
+    assert any("fix its random numbers" in trouble for trouble in found.troubles)
+
+
 def test_a_position_that_ends_processes_is_found():
     with processes() as executor:
         with pytest.raises(BlackBoxError, match=r"the worker that called it ended") as raised:

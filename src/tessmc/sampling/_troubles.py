@@ -39,7 +39,8 @@ def coarse(noise: float, dtype: Any) -> list[str]:
         return []
     return [
         f"in {dtype} the log density is only known to about {noise:.1f} nats, as much as a slice is high: set "
-        "jax.config.update('jax_enable_x64', True), or subtract a constant from the log density"
+        "jax.config.update('jax_enable_x64', True), or subtract a constant from the log density. If it is a simulation "
+        "that answers differently each time, fix its random numbers"
     ]
 
 

@@ -111,7 +111,13 @@ class Crew:
         with_function = with_function or self._num_sent < 2 * self.num_workers
         self._num_sent += with_function
         payload = self._function_in_bytes() if with_function else None
-        return self.executor.submit(work, next(self._tickets), self.job, payload, [positions[place] for place in batch])
+        given = next(self._tickets), self.job, payload, [positions[place] for place in batch]
+        try:
+            return self.executor.submit(work, *given)
+        except BrokenExecutor:
+            # Somebody died while there was nothing to do.
+            self._replace()
+            return self.executor.submit(work, *given)
 
     def _function_in_bytes(self) -> bytes | None:
         if is_in_this_process(self.executor):

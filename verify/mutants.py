@@ -157,7 +157,7 @@ MUTANTS = [
     Mutant("misuse is rejected in silence", DESK, 'if self.on_error == "reject" and fault.kind != "misuse":', 'if self.on_error == "reject":', BOXES),
     Mutant("the function gets an array that is another's", DESK, "leaf[row].copy()", "leaf[0]", BOXES),
     Mutant("values in the order of completion", CREW, "yield batch, found", "yield batches[0], found", BOXED + "threads"),
-    Mutant("a dead worker's batch is forgotten", CREW, "lost += [batch for batch, _ in fallen]", "lost += []", BOXED + "replaced"),
+    Mutant("a dead worker's batch is forgotten", CREW, "waiting = [batch for batch, _ in fallen]", "waiting = []", BOXED + "replaced"),
     Mutant("workers are sent the function always", CALLS, "if payload is not None and job.token not in _known:", "if payload is not None:", BOXED + "travels_once"),
     Mutant("forks are taken", CREW, 'context.get_start_method() == "fork"', 'context.get_start_method() == "spork"', BOXED + "forks"),
     Mutant("a call is never ended", CALLS, "signal.setitimer(signal.ITIMER_REAL, seconds)", "signal.setitimer(signal.ITIMER_REAL, 60 + seconds)", BOXES + " -k too_long"),

@@ -15,10 +15,12 @@ def log_density(x):
 
 if __name__ == "__main__":
     # On a real cluster: Client("tcp://scheduler:8786").
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        box = tessmc.BlackBox(log_density, like=np.zeros(3))
-        result = tessmc.sample(box, executor=client.get_executor(), num_chains=32, run_dir="runs/cluster")
+    here = {"host": "127.0.0.1", "dashboard_address": None}
+    with LocalCluster(2, threads_per_worker=1, **here) as cluster, Client(cluster) as client:
+        result = tessmc.sample(
+            tessmc.BlackBox(log_density, like=np.zeros(3)),
+            executor=client.get_executor(),
+            num_chains=32,
+            run_dir="runs/cluster",
+        )
     print(result.summary())

@@ -1,4 +1,4 @@
-"""A drug taken at hour 0: absorbed at one rate, cleared at another, solved by SciPy."""
+"""A drug taken at hour 0, absorbed at one rate, cleared at another."""
 
 import numpy as np
 from numpyro.distributions import constraints
@@ -16,7 +16,8 @@ def slope(amounts, _, absorbed, cleared):
 
 
 def log_density(p):
-    amounts = odeint(slope, (1.0, 0.0), np.r_[0.0, hours], args=(p["absorbed"], p["cleared"]))
+    rates = (p["absorbed"], p["cleared"])
+    amounts = odeint(slope, (1.0, 0.0), np.r_[0.0, hours], args=rates)
     residual = (seen - amounts[1:, 1]) / p["noise"]
     log_prior = -p["absorbed"] - p["cleared"] - 10 * p["noise"]
     return log_prior - 0.5 * residual @ residual - len(seen) * np.log(p["noise"])
@@ -27,7 +28,7 @@ box = tessmc.BlackBox(
     like={"absorbed": 1.0, "cleared": 1.0, "noise": 1.0},
     support=constraints.positive,
     timeout=10.0,  # seconds that a solution may take
-    on_error="reject",  # where the solver gives up, the density is taken to be zero
+    on_error="reject",  # impossible, where the solver gives up
 )
 if __name__ == "__main__":
     result = tessmc.sample(box, num_chains=32, num_samples=100)

@@ -1,4 +1,4 @@
-"""A likelihood in another program, which reads positions from its standard input and answers with log densities."""
+"""A likelihood in another program: positions in, log densities out."""
 
 import multiprocessing
 import subprocess
@@ -17,24 +17,26 @@ for line in sys.stdin:
 
 
 class Program:
-    """Starts the program when it is first called, in whichever process that is, and keeps it running."""
+    """Starts the program when it is first called, and keeps it running."""
 
     process = None
 
     def __call__(self, x):
         if self.process is None:
             command = [sys.executable, "-c", PROGRAM]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self.process = subprocess.Popen(command, text=True, **pipes)
         self.process.stdin.write(" ".join(map(repr, x.tolist())) + "\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
 
-    def __getstate__(self):  # a running program does not travel: each worker starts its own
-        return {}
+    def __getstate__(self):
+        return {}  # a running program does not travel: workers start their own
 
 
 if __name__ == "__main__":
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn) as executor:
-        result = tessmc.sample(tessmc.BlackBox(Program(), like=2), executor=executor, num_chains=32)
+        box = tessmc.BlackBox(Program(), like=2)
+        result = tessmc.sample(box, executor=executor, num_chains=32)
     print(result.summary())

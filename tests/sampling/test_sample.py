@@ -319,7 +319,7 @@ REFUSED = {
 def test_what_does_not_fit_is_refused_before_anything_is_compiled(case, monkeypatch):
     change, kind, sentence = REFUSED[case]
     settings = {"target": normal, "like": 2, "progress": False, **change}
-    for name in ("_paper.advance", "_paper.fit", "_auto.advance", "_windows.fit"):
+    for name in ("_paper.prepare", "_paper.fit", "_auto.prepare", "_windows.fit"):
         monkeypatch.setattr(f"tessmc.adaptation.{name}", None)
     with pytest.raises(kind, match=sentence):
         tessmc.sample(settings.pop("target"), **settings)

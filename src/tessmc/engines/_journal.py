@@ -56,7 +56,7 @@ class Journal:
     def flush(self) -> None:
         """Write what was noted, if that has not been done."""
 
-    def left(self, least: int) -> int | None:
+    def allowed(self, least: int) -> int | None:
         """Evaluations that may still be made; None for any number.
 
         Raises:

@@ -156,10 +156,10 @@ def advance_by(kernel: AbstractSliceKernel, chains: Chain, until: int, num_ticks
     """A chunk of so many ticks at most, of compiled code or of rounds on the host, and of evaluations that are left."""
     box, journal.num_made = black_box_of(kernel), count_evaluations(chains)
     if box is not None:
-        return advance_on_host(kernel, box, chains, until, num_ticks, journal.left(least=1))
+        return advance_on_host(kernel, box, chains, until, num_ticks, journal.allowed(least=1))
     # Compiled chains are asked together: what is left over in the end is less than one tick.
     num_chains = len(chains.is_placed)
-    left = journal.left(least=num_chains)
+    left = journal.allowed(least=num_chains)
     num_ticks = num_ticks if left is None else min(num_ticks, left // num_chains)
     chains, tape = advance(kernel, chains, jnp.int32(until), jnp.int32(num_ticks))
     return Chunk(chains, jax.device_get(tape), None)

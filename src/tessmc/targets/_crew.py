@@ -20,8 +20,8 @@ BATCHES_A_WORKER = 2
 PATIENCE = 0.1
 # Seconds that a worker has beyond the time limit of its calls, to start and to answer.
 GRACE = 10.0
-# How often a batch is repeated whose worker died, then each of its positions alone.
-MAX_DEATHS = 2
+# How often a batch is given out whose workers die, then each of its positions alone.
+MAX_TRIES = 2
 
 # What is asked for together: the places of the positions in a round.
 Batch = Sequence[int]
@@ -34,8 +34,6 @@ class Crew:
         refuse_fork(executor)
         self.given = self.executor = executor
         self.job = Job(uuid.uuid4().hex, is_vectorized, timeout)
-        # Threads of this process find it here.
-        learn(self.job.token, function)
         self._function = function
         self._payload: bytes | None = None
         self._num_sent, self._tickets = 0, itertools.count()
@@ -57,21 +55,19 @@ class Crew:
             batches: of their places.
             rest: is called while workers are busy, and may raise; who has not begun is then not asked any more.
         """
-        num_deaths, waiting = 0, list(batches)
-        while waiting:
-            lost: list[Batch] = []
-            is_careful = num_deaths >= MAX_DEATHS
-            if is_careful:
-                # Somebody among them ends the process that asks: it is found if it is asked alone.
-                waiting = [[place] for batch in waiting for place in batch]
-            for group in [[batch] for batch in waiting] if is_careful else [waiting]:
-                fallen = yield from self._run_once(positions, group, rest)
-                if fallen and is_careful:
-                    fallen = yield from self._run_once(positions, group, rest)
-                    yield from ((batch, [fault]) for batch, fault in fallen)
-                elif fallen:
-                    lost += [batch for batch, _ in fallen]
-            num_deaths, waiting = num_deaths + 1, lost
+        waiting = list(batches)
+        for _ in range(MAX_TRIES):
+            fallen = yield from self._run_once(positions, waiting, rest)
+            waiting = [batch for batch, _ in fallen]
+            if not waiting:
+                return
+        # Somebody among them ends the process that asks: it is found if it is asked alone.
+        for place in itertools.chain.from_iterable(waiting):
+            for _ in range(MAX_TRIES):
+                fallen = yield from self._run_once(positions, [[place]], rest)
+                if not fallen:
+                    break
+            yield from (([place], [fault]) for _, fault in fallen)
 
     def _run_once(
         self, positions: Sequence[Any], batches: Sequence[Batch], rest: Callable[[], None]
@@ -121,6 +117,7 @@ class Crew:
 
     def _function_in_bytes(self) -> bytes | None:
         if is_in_this_process(self.executor):
+            learn(self.job.token, self._function)
             return None
         if self._payload is None:
             self._payload = in_bytes(self._function)

@@ -16,6 +16,7 @@ import xarray
 from numpyro.distributions import constraints
 
 import tessmc
+from tessmc.adaptation import AutoWarmup
 from tessmc.engines import Stopped
 from tessmc.sampling import _session
 from tessmc.sampling._signals import heeding_signals
@@ -102,6 +103,12 @@ def test_without_interruption_the_folder_holds_the_same_draws(tmp_path, whole):
     assert manifest["verdict"] == str(whole.verdict)
     assert manifest["settings"]["num_chains"] == 16
     assert manifest["versions"]["tessmc"] == tessmc.__version__
+
+
+def test_a_new_run_makes_nothing_to_compare_a_folder_with(tmp_path, monkeypatch):
+    # The outline of a warm-up costs as much as all writing, and there is nothing yet to fit into it.
+    monkeypatch.delattr(AutoWarmup, "outline")
+    assert run(tmp_path / "run", num_warmup=0, num_samples=2).num_draws == 2
 
 
 def test_more_draws_continue_a_run(tmp_path, whole):

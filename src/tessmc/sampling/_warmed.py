@@ -36,10 +36,12 @@ class Warmed(NamedTuple):
 
 def recalled(warmup: AbstractWarmup, task: WarmupTask, folder: RunFolder) -> Warmed | None:
     """The warm-up that is in a folder; None if it has not ended."""
+    note = folder.note_of_warmup()
+    if note is None:
+        return None
     kernel, chains = warmup.outline(task)
     blank = Warmed(kernel, chains, _no_draws(task), {})
-    found = folder.warmed(blank.tree())
-    return None if found is None else blank.with_tree(found[1], found[0])
+    return blank.with_tree(folder.warmed(note, blank.tree()), note.words)
 
 
 def warm_up(asked: Asked, folder: RunFolder | None, clock: Clock, journal: Journal, watch: Watch) -> Warmed:

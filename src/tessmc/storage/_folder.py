@@ -170,17 +170,13 @@ class RunFolder:
                 shutil.rmtree(self.path / WARMUP, ignore_errors=True)
                 self.turn_ledger()
 
-    def warmed(self, like: Any) -> tuple[dict[str, Any], Any] | None:
-        """What came of the warm-up; None if it has not ended."""
-        path = self.path / WARMED
-        if not path.exists():
-            return None
-        words, arrays = read_note(path)
-        return words, from_arrays(like, arrays, str(path))
-
     def note_of_warmup(self) -> Note | None:
         """What came of the warm-up, as it is in the file; None if it has not ended."""
         return read_note(self.path / WARMED) if (self.path / WARMED).exists() else None
+
+    def warmed(self, note: Note, like: Any) -> Any:
+        """The tree that is in the note of a warm-up."""
+        return from_arrays(like, note.arrays, str(self.path / WARMED))
 
     # --- sampling ----------------------------------------------------------------------------------
 

@@ -19,3 +19,11 @@ def dtype(request):
     is_double = request.param == "float64"
     with jax.enable_x64(True) if is_double else contextlib.nullcontext():
         yield jax.numpy.dtype(request.param)
+
+
+@pytest.fixture(scope="module")
+def ranks_promoted():
+    """For models in other libraries' languages: those promote ranks, as they may. In all threads."""
+    jax.config.update("jax_numpy_rank_promotion", "allow")
+    yield
+    jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -16,7 +16,7 @@ LAYERS = {
     "adaptation": 4,
     "storage": 5,
     "sampling": 6,
-    "report": 7, "experiments": 7,
+    "report": 7, "experiments": 7, "blackjax": 7, "numpyro": 7,
     "cli": 8,
 }  # fmt: skip
 

@@ -25,6 +25,20 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 
 
+def as_key(seed: Any) -> Key:
+    """A key from what users give: an int, a key, or the two words of an old one."""
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        # Without 64-bit integers JAX would cut a larger seed, silently, to one that may be in use already.
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"`seed` should lie between 0 and 2³² - 1, but is {seed}")
+        return jr.key(int(seed), impl="threefry2x32")
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
+        return seed
+    if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
+        return jr.wrap_key_data(jnp.asarray(seed), impl="threefry2x32")
+    raise TypeError(f"`seed` should be an int or one JAX key, such as jax.random.key(0), but is {seed!r}")
+
+
 def straight(key: Key) -> Key:
     """The same key with the hash written out; the key of another generator seeds a Threefry key.
 

@@ -1,6 +1,7 @@
 """The numbers are ArviZ's; the verdict never says more than they do."""
 
 import re
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -139,3 +140,27 @@ def test_errors_of_quantiles_of_independent_draws():
     assert found.shape == (2, 2)
     expected = np.sqrt([0.05 * 0.95, 0.25]) / [0.1031, 0.3989] / np.sqrt(50 * 400)
     assert np.all(np.abs(found / expected[:, None] - 1) < 0.2)
+
+
+def test_arviz_is_as_before_and_does_without_numba():
+    class Compiled:
+        """Stands in for ArviZ's own switch."""
+
+        numba_flag = True
+
+        @classmethod
+        def disable_numba(cls):
+            cls.numba_flag = False
+
+        @classmethod
+        def enable_numba(cls):
+            cls.numba_flag = True
+
+    seen = []
+    arviz = ModuleType("arviz")
+    arviz.Numba = Compiled
+    with _convergence._without_numba(arviz):
+        seen.append(Compiled.numba_flag)
+    assert [*seen, Compiled.numba_flag] == [False, True]
+    with _convergence._without_numba(ModuleType("arviz")):
+        pass

@@ -1,7 +1,8 @@
 """ArviZ's R-hat and effective sample sizes, and R-hat of groups of chains."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import NamedTuple
 
@@ -40,8 +41,22 @@ def _by_arviz(statistic: str, draws: np.ndarray, **options: object) -> Float[np.
 
     data = xarray.Dataset({"x": (("chain", "draw", "parameter"), draws.astype(float))})
     # A parameter that never moves divides by its variance of zero; its NaN is for the caller to judge.
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"), _without_numba(import_arviz()):
         return np.asarray(getattr(import_arviz(), statistic)(data, **options)["x"])
+
+
+@contextmanager
+def _without_numba(arviz: ModuleType) -> Iterator[None]:
+    """ArviZ before 1.0 uses Numba where it is installed: seconds of compilation, and errors with NumPy 2."""
+    numba = getattr(arviz, "Numba", None)
+    if numba is None or not numba.numba_flag:
+        yield
+        return
+    numba.disable_numba()
+    try:
+        yield
+    finally:
+        numba.enable_numba()
 
 
 def standard_errors(draws: Float[np.ndarray, "chain draw parameter"]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
 
+from tessmc._arrays import in_precision_of
 from tessmc._clock import Clock
 from tessmc._errors import DamageError, StorageError
 from tessmc._types import Point, Scalar
@@ -118,7 +119,8 @@ def _warmed(
     key = jr.wrap_key_data(jnp.asarray(np.array(settings["seed"], np.uint32)), impl="threefry2x32")
     target, num_warmup = Unknown(dim, np.dtype(about["dtype"])), _count(settings["num_warmup"] + 1) - 1
     given = target, transport, None, key, num_chains, num_warmup
-    found = recalled(warmup, WarmupTask(*given, Clock(), lambda *_: None), folder)
+    with in_precision_of(target.dtype):
+        found = recalled(warmup, WarmupTask(*given, Clock(), lambda *_: None), folder)
     return ({}, None) if found is None else (found.words, found.kernel.transport)
 
 

@@ -13,8 +13,10 @@ import jax
 import numpy as np
 from flowjax.bijections import AbstractBijection
 
+from tessmc._arrays import in_precision_of
 from tessmc.diagnostics import APART, Convergence, Verdict, convergence, groups_apart, judge, nested_r_hat
 from tessmc.storage import Groups, Stored, to_arviz
+from tessmc.targets import AbstractTarget, Labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +62,7 @@ class Result:
     is_complete: bool = True
     reason: str = ""
     run_dir: Path | None = None
+    _target: AbstractTarget | None = field(default=None, repr=False)
     _extend: "Callable[[int], Result] | None" = field(default=None, repr=False)
     _save: "Callable[[Result, Path], None] | None" = field(default=None, repr=False)
 
@@ -182,20 +185,27 @@ class Result:
         *,
         coords: Mapping[str, Any] | None = None,
         dims: Mapping[str, list[str]] | None = None,
-        log_likelihood: Callable[[Any], Any] | None = None,
+        log_likelihood: Callable[[Any], Any] | bool = True,
     ) -> Any:
         """The draws in ArviZ's format, for its plots and statistics.
+
+        What a NumPyro or PyMC model knows is there too: coordinates and dimensions, data, log likelihoods.
 
         Args:
             coords: dimension → labels, as ArviZ has them.
             dims: parameter → names of its dimensions.
             log_likelihood: of a position, as the log density is given it, to the log likelihood of every observation;
-                `az.loo` asks for it.
+                `az.loo` asks for it. By default that of a model; False leaves it out.
         """
         names = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats")
         groups = {name: self.groups[name] for name in names if name in self.groups}
-        if log_likelihood is not None:
+        labels = Labels({}, {}) if self._target is None else self._target.labels()
+        if callable(log_likelihood):
             groups["log_likelihood"] = {"y": self._likelihoods(log_likelihood)}
+        elif log_likelihood and self._target is not None and "unconstrained_posterior" in self.groups:
+            found = self._for_every_draw(self._target.log_likelihood, self.unconstrained)
+            groups |= {"log_likelihood": found} if found else {}
+        groups |= {} if self._target is None else self._target.data_groups()
         attributes = {
             "inference_library": "tessmc",
             "inference_library_version": version("tessmc"),
@@ -203,15 +213,21 @@ class Result:
             "num_evaluations": str(self.num_evaluations),
             "verdict": str(self.verdict),
         }
-        return to_arviz(groups, coords, dims, attributes)
+        return to_arviz(groups, {**labels.coords, **(coords or {})}, {**labels.dims, **(dims or {})}, attributes)
 
     def _likelihoods(self, log_likelihood: Callable[[Any], Any]) -> np.ndarray:
         """Of every draw; a bare array is given as such, others by name."""
         draws = dict(self.posterior.items())
-        points = draws["x"] if list(draws) == ["x"] else draws
-        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), points)
-        found = jax.jit(lambda points: jax.lax.map(log_likelihood, points, batch_size=256))(flat)
-        return np.asarray(found).reshape(self.num_chains, self.num_draws, *found.shape[1:])
+        return self._for_every_draw(log_likelihood, draws["x"] if list(draws) == ["x"] else draws)
+
+    def _for_every_draw(self, function: Callable[[Any], Any], draws: Any) -> Any:
+        """What a JAX function of one draw makes of all, (chain, draw, ...)."""
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), draws)
+        with in_precision_of(np.result_type(*jax.tree.leaves(draws))):
+            found = jax.jit(lambda points: jax.lax.map(function, points, batch_size=256))(flat)
+            return jax.tree.map(
+                lambda leaf: np.asarray(leaf).reshape(self.num_chains, self.num_draws, *leaf.shape[1:]), found
+            )
 
     def _few(self, group: str) -> Iterator[tuple[str, np.ndarray]]:
         return some_of(self.groups.get(group, {}), self.num_chains * self.num_draws)

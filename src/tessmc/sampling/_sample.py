@@ -7,12 +7,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
 from jaxtyping import Array, PyTree
 
+from tessmc._arrays import in_precision_of
+from tessmc._random import as_key
 from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation import AbstractWarmup, Warmup
 from tessmc.sampling._asked import Asked
@@ -49,7 +49,8 @@ def sample(
     """Draw from a density known up to a constant: learn a map in a warm-up, then move in its reference space.
 
     Args:
-        target: a JAX log density of an array or a pytree, up to a constant; a `tessmc.Target`; or a `tessmc.BlackBox`.
+        target: a JAX log density of an array or a pytree, up to a constant; a `tessmc.Target`; a `tessmc.BlackBox`; or
+            what `tessmc.from_numpyro` and `tessmc.from_pymc` make of a model.
         like: one example position: an array, a pytree, or an int for a flat vector.
         init: where the chains start, in the support, with a leading chain axis; by default N(0, I) in the
             unconstrained space.
@@ -88,20 +89,21 @@ def sample(
     if resume not in ("auto", "never", "previous"):
         raise ValueError(f"`resume` should be 'auto', 'never' or 'previous', but is {resume!r}")
     target = _with_executor(_as_target(target, like, init, support), executor)
-    asked = Asked(
-        target,
-        _as_transport(transport, target),
-        None if init is None else _unconstrain(target, target.check_init(init, num_chains)),
-        _as_key(seed),
-        num_chains,
-        num_warmup,
-        _as_warmup(warmup),
-        thin,
-        _as_names(keep, target),
-        bool(save_warmup),
-    )
-    session = Session(asked, None if run_dir is None else RunFolder(run_dir), progress)
-    return session.start(resume, goal)
+    with in_precision_of(target.dtype):
+        asked = Asked(
+            target,
+            _as_transport(transport, target),
+            None if init is None else _unconstrain(target, target.check_init(init, num_chains)),
+            as_key(seed),
+            num_chains,
+            num_warmup,
+            _as_warmup(warmup),
+            thin,
+            _as_names(keep, target),
+            bool(save_warmup),
+        )
+        session = Session(asked, None if run_dir is None else RunFolder(run_dir), progress)
+        return session.start(resume, goal)
 
 
 def _unconstrain(target: AbstractTarget, values: PyTree[Array]) -> Points:
@@ -192,16 +194,3 @@ def _as_transport(transport: Any, target: AbstractTarget) -> AbstractBijection |
         )
     # A map learned in one precision may start a run in the other.
     return jax.tree.map(lambda leaf: leaf.astype(target.dtype) if eqx.is_inexact_array(leaf) else leaf, transport)
-
-
-def _as_key(seed: Any) -> Key:
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-        # Without 64-bit integers JAX would cut a larger seed, silently, to one that may be in use already.
-        if not 0 <= seed < 2**32:
-            raise ValueError(f"`seed` should lie between 0 and 2³² - 1, but is {seed}")
-        return jr.key(int(seed), impl="threefry2x32")
-    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
-        return seed
-    if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
-        return jr.wrap_key_data(jnp.asarray(seed), impl="threefry2x32")
-    raise TypeError(f"`seed` should be an int or one JAX key, such as jax.random.key(0), but is {seed!r}")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tessmc._arrays import in_precision_of
 from tessmc._clock import Clock
 from tessmc._errors import BlackBoxError, DamageError, DensityError, StorageError
 from tessmc.engines import Journal, Stopped, count_evaluations
@@ -48,7 +49,8 @@ class Session:
     @cached_property
     def manifest(self) -> Manifest:
         """What is asked, for a folder; a black box is called for it."""
-        return self.asked.manifest()
+        with in_precision_of(self.asked.target.dtype):
+            return self.asked.manifest()
 
     @contextmanager
     def _at_desk(self, wish: Wish, goal: Goal) -> Iterator[None]:
@@ -120,7 +122,7 @@ class Session:
         """So many more draws."""
         check_count("num_samples", num_samples, 1)
         num_draws = 0 if self.run is None else self.run.kept.num_draws
-        with heeding_signals() as wish, self._folder_taken():
+        with heeding_signals() as wish, self._folder_taken(), in_precision_of(self.asked.target.dtype):
             if self.folder is not None and not self.folder.trouble:
                 # As the folder has it: others may have gone on with the run meanwhile.
                 self.run = None
@@ -177,6 +179,7 @@ class Session:
             is_complete=is_complete,
             reason=("" if self.folder is None else self.folder.trouble) or reason,
             run_dir=None if self.folder is None else self.folder.path,
+            _target=self.asked.target,
             _extend=self.extend,
             _save=partial(self.save, state),
         )

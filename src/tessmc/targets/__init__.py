@@ -4,6 +4,20 @@ from tessmc.targets._black_box import BlackBox
 from tessmc.targets._desk import NoLedger
 from tessmc.targets._form import Form
 from tessmc.targets._function import Target
-from tessmc.targets._target import AbstractTarget
+from tessmc.targets._numpyro import NumpyroTarget, from_numpyro
+from tessmc.targets._pymc import PymcBlackBox, PymcTarget, from_pymc
+from tessmc.targets._target import AbstractTarget, Labels
 
-__all__ = ["AbstractTarget", "BlackBox", "Form", "NoLedger", "Target"]
+__all__ = [
+    "AbstractTarget",
+    "BlackBox",
+    "Form",
+    "Labels",
+    "NoLedger",
+    "NumpyroTarget",
+    "PymcBlackBox",
+    "PymcTarget",
+    "Target",
+    "from_numpyro",
+    "from_pymc",
+]

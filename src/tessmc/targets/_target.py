@@ -1,13 +1,27 @@
 """What every target can do, whatever it was made from."""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
 from tessmc._types import Point, Scalar
+
+
+class Labels(NamedTuple):
+    """Names of axes, as ArviZ has them.
+
+    Attributes:
+        coords: dimension → labels.
+        dims: name of a parameter, or of data → its dimensions.
+    """
+
+    coords: dict[str, Any]
+    dims: dict[str, list[str]]
 
 
 class AbstractTarget(eqx.Module):
@@ -39,6 +53,35 @@ class AbstractTarget(eqx.Module):
     def describe(self, position: Point) -> str:
         """A position in the user's own words, for messages."""
         return in_words(self.constrain(position))
+
+    # What a model knows beyond its density, for ArviZ.
+
+    def labels(self) -> Labels:
+        """Names of axes."""
+        return Labels({}, {})
+
+    def data_groups(self) -> dict[str, dict[str, np.ndarray]]:
+        """Groups of ArviZ that hold data, such as `"observed_data"` → name → values."""
+        return {}
+
+    def log_likelihood(self, position: Point) -> dict[str, Array]:  # noqa: ARG002
+        """The log likelihood of every observation, by the name of the data; of a model that tells them apart."""
+        return {}
+
+
+def check_named(init: PyTree[Any], shapes: Mapping[str, tuple[int, ...]], num_chains: int) -> dict[str, Array]:
+    """Starting values by name, with a leading chain axis, or an error that says what does not fit."""
+    if not isinstance(init, Mapping) or set(init) != set(shapes):
+        has = f"has {', '.join(map(str, init)) or 'nothing'}" if isinstance(init, Mapping) else f"is {init!r}"
+        raise ValueError(f"`init` should be a dict with values of {', '.join(shapes)}, but {has}")
+    values = {name: jnp.asarray(init[name]) for name in shapes}
+    for name, shape in shapes.items():
+        if values[name].shape != (num_chains, *shape):
+            raise ValueError(
+                f"`init` of `{name}` should have shape {(num_chains, *shape)}, chains first, but has "
+                f"{values[name].shape}"
+            )
+    return values
 
 
 def in_words(values: dict[str, Any]) -> str:

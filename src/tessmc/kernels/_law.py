@@ -5,6 +5,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
+from jax.scipy.special import gammaln
 from jaxtyping import Array, ArrayLike, Int
 
 from tessmc._types import Count, Key, Point, Scalar, Truth
@@ -21,6 +22,10 @@ class AbstractLaw(eqx.Module):
         """Log φ(u) up to its constant."""
 
     @abstractmethod
+    def log_constant(self, dim: int) -> Scalar:
+        """What `log_density` lacks of the logarithm of a density that integrates to one."""
+
+    @abstractmethod
     def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
         """The momentum of an ellipse through `reference`, or, if that is asked for, a fresh point u ~ φ."""
 
@@ -30,6 +35,9 @@ class Gaussian(AbstractLaw):
 
     def log_density(self, reference: Point) -> Scalar:
         return log_normal(reference)
+
+    def log_constant(self, dim: int) -> Scalar:
+        return -dim / 2 * jnp.log(2 * jnp.pi)
 
     def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:  # noqa: ARG002
         # Momenta and fresh points have the same law.
@@ -62,6 +70,11 @@ class StudentT(AbstractLaw):
         dof, dim = jnp.maximum(self.dof, 1).astype(standard.dtype), len(standard)
         student = -(dof + dim) / 2 * jnp.log1p(jnp.sum(standard**2) / dof)
         return jnp.where(self.dof > 0, student, log_normal(standard))
+
+    def log_constant(self, dim: int) -> Scalar:
+        dof = jnp.maximum(self.dof, 1).astype(self.scale.dtype)
+        student = gammaln((dof + dim) / 2) - gammaln(dof / 2) - dim / 2 * jnp.log(dof * jnp.pi)
+        return jnp.where(self.dof > 0, student, GAUSSIAN.log_constant(dim)) - dim * jnp.log(self.scale)
 
     def draw(self, key: Key, reference: Point, is_fresh: Truth | bool) -> Point:
         key_normal, key_variance = jr.split(key)

@@ -15,6 +15,7 @@ from tessmc._clock import Clock
 from tessmc._errors import DamageError, StorageError
 from tessmc._types import Point, Scalar
 from tessmc.adaptation import AbstractWarmup, AutoWarmup, PaperWarmup, WarmupTask
+from tessmc.kernels import TransportEllipticalSlice
 from tessmc.sampling._result import Result
 from tessmc.sampling._run import arrays_of
 from tessmc.sampling._sample import sample
@@ -78,7 +79,7 @@ def _load(folder: RunFolder, manifest: Manifest, transport: AbstractBijection | 
         _refuse(".." in Path(array.name).parts or not is_sound, f"the array {array}")
     store = DrawStore(folder.draws, arrays, num_chains, {}, "r")
     store.check(num_draws)
-    words, learned = _warmed(folder, manifest, transport)
+    words, kernel = _warmed(folder, manifest, transport)
     others = {array.name: np.empty((num_chains, 0, *array.shape), array.kind) for array in arrays}
     return Result(
         groups={
@@ -87,7 +88,7 @@ def _load(folder: RunFolder, manifest: Manifest, transport: AbstractBijection | 
         num_chains=num_chains,
         num_draws=num_draws,
         num_evaluations_by_phase=dict(manifest.get("num_evaluations", {})),
-        transport=learned,
+        transport=None if kernel is None else kernel.transport,
         warmup_history=list(words.get("history", [])),
         timings={"total": 0.0, **manifest.get("timings", {})},
         troubles=list(manifest.get("troubles", [])),
@@ -96,13 +97,14 @@ def _load(folder: RunFolder, manifest: Manifest, transport: AbstractBijection | 
         is_complete=manifest["status"] == "complete",
         reason=str(manifest.get("reason", manifest["status"])),
         run_dir=folder.path,
+        law=None if kernel is None else kernel.law,
     )
 
 
 def _warmed(
     folder: RunFolder, manifest: Manifest, transport: AbstractBijection | None
-) -> tuple[dict[str, Any], AbstractBijection | None]:
-    """What is known of the warm-up, and the map if its structure is known."""
+) -> tuple[dict[str, Any], TransportEllipticalSlice | None]:
+    """What is known of the warm-up, and the kernel with its map if the structure of that is known."""
     settings, about, note = manifest["settings"], manifest["target"], folder.note_of_warmup()
     if note is None:
         return {}, None
@@ -121,7 +123,7 @@ def _warmed(
     given = target, transport, None, key, num_chains, num_warmup
     with in_precision_of(target.dtype):
         found = recalled(warmup, WarmupTask(*given, Clock(), lambda *_: None), folder)
-    return ({}, None) if found is None else (found.words, found.kernel.transport)
+    return ({}, None) if found is None else (found.words, found.kernel)
 
 
 def _count(value: Any) -> int:

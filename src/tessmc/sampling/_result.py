@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from flowjax.bijections import AbstractBijection
+from flowjax.distributions import Transformed
 
 from tessmc._arrays import in_precision_of
 from tessmc.diagnostics import APART, Convergence, Verdict, convergence, groups_apart, judge, nested_r_hat
+from tessmc.kernels import AbstractLaw
+from tessmc.sampling._flow import pushed
 from tessmc.storage import Groups, Stored, to_arviz
 from tessmc.targets import AbstractTarget, Labels
 
@@ -39,6 +42,7 @@ class Result:
         num_draws: of every chain.
         num_evaluations_by_phase: density evaluations of `"fit"`, `"warmup"`, `"check"` and `"sampling"`.
         transport: the map T that was learned, a FlowJAX bijection; None if the run was stopped before.
+        law: φ, the law of its reference space: N(0, I), or a Student-t; None likewise.
         warmup_history: what was measured in each epoch of the warm-up.
         timings: seconds of `compile`, `warmup`, `fit`, `sampling`, and `total`.
         troubles: what forbids to trust the draws, a sentence each; usually none.
@@ -62,6 +66,7 @@ class Result:
     is_complete: bool = True
     reason: str = ""
     run_dir: Path | None = None
+    law: AbstractLaw | None = field(default=None, repr=False)
     _target: AbstractTarget | None = field(default=None, repr=False)
     _extend: "Callable[[int], Result] | None" = field(default=None, repr=False)
     _save: "Callable[[Result, Path], None] | None" = field(default=None, repr=False)
@@ -164,6 +169,18 @@ class Result:
             index=self.parameter_names,
         )
         return Summary(table, self.verdict, self._footer())
+
+    def flow(self) -> Transformed:
+        """φ̂, the posterior as the map has it, in the unconstrained space: a FlowJAX distribution.
+
+        `flow().sample(key, (1000,))` draws from it, `flow().log_prob(x)` is its log density.
+        """
+        if self.transport is None or self.law is None:
+            raise ValueError(
+                "there is no map: the run was stopped before it was learned, or was given one, which "
+                "tessmc.load(..., transport=...) has to be given, too"
+            )
+        return pushed(self.law, self.transport)
 
     def extend(self, num_samples: int) -> "Result":
         """So many more draws of every chain, from where they stand: all draws, old and new."""

@@ -92,7 +92,7 @@ def sample(
     with in_precision_of(target.dtype):
         asked = Asked(
             target,
-            _as_transport(transport, target),
+            _as_transport(transport, target, needs_inverse=num_warmup > 0 or init is not None),
             None if init is None else _unconstrain(target, target.check_init(init, num_chains)),
             as_key(seed),
             num_chains,
@@ -181,7 +181,7 @@ def _as_warmup(warmup: Any) -> AbstractWarmup:
     return warmup
 
 
-def _as_transport(transport: Any, target: AbstractTarget) -> AbstractBijection | None:
+def _as_transport(transport: Any, target: AbstractTarget, needs_inverse: bool) -> AbstractBijection | None:
     dim = target.dim
     if transport is None:
         return None
@@ -192,5 +192,26 @@ def _as_transport(transport: Any, target: AbstractTarget) -> AbstractBijection |
             f"`transport` should have shape ({dim},) and no condition, but has shape {transport.shape} and "
             f"condition {transport.cond_shape}; the target has {dim} unconstrained dimensions"
         )
+    _check_ways(transport, target.dtype, needs_inverse)
     # A map learned in one precision may start a run in the other.
     return jax.tree.map(lambda leaf: leaf.astype(target.dtype) if eqx.is_inexact_array(leaf) else leaf, transport)
+
+
+def _check_ways(transport: AbstractBijection, dtype: np.dtype, needs_inverse: bool) -> None:
+    """Some bijections have a formula in one direction only."""
+    point = jax.ShapeDtypeStruct(transport.shape, dtype)
+    try:
+        eqx.filter_eval_shape(transport.transform_and_log_det, point)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"`transport` cannot push a point from its reference space to the target's: {error}; FlowJAX's flows are "
+            "built the other way round unless they are made with invert=False"
+        ) from error
+    try:
+        if needs_inverse:
+            eqx.filter_eval_shape(transport.inverse_and_log_det, point)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"`transport` has no inverse: {error}. A warm-up and `init` need one; pass num_warmup=0 and no `init` to "
+            "use the map as it is"
+        ) from error

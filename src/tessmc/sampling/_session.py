@@ -154,10 +154,11 @@ class Session:
     def _result(self, is_complete: bool, reason: str) -> Result:
         words: dict[str, Any] = {"history": [], "num_evaluations": {}, "stride": 1, "noise": 0.0}
         kept = self._kept()
-        transport, state = None, None
+        transport, law, state = None, None, None
         num_evaluations = {"warmup": self.journal.num_made + self.journal.spent}
         if self.warmed is not None and self.run is not None:
-            words, kept, transport = self.warmed.words, self.run.kept, self.warmed.kernel.transport
+            words, kept = self.warmed.words, self.run.kept
+            transport, law = self.warmed.kernel.transport, self.warmed.kernel.law
             state = self.run.state
             paid = count_evaluations(self.run.chains) - count_evaluations(self.warmed.chains)
             num_evaluations = {**words["num_evaluations"], "sampling": paid}
@@ -179,6 +180,7 @@ class Session:
             is_complete=is_complete,
             reason=("" if self.folder is None else self.folder.trouble) or reason,
             run_dir=None if self.folder is None else self.folder.path,
+            law=law,
             _target=self.asked.target,
             _extend=self.extend,
             _save=partial(self.save, state),

@@ -20,7 +20,7 @@ from tessmc.sampling._goal import Goal, check_count
 from tessmc.sampling._result import Result
 from tessmc.sampling._session import Resume, Session
 from tessmc.storage import RunFolder
-from tessmc.targets import AbstractTarget, BlackBox, Target
+from tessmc.targets import AbstractTarget, BlackBox, StanBlackBox, Target, is_bridgestan
 
 
 def sample(
@@ -49,8 +49,8 @@ def sample(
     """Draw from a density known up to a constant: learn a map in a warm-up, then move in its reference space.
 
     Args:
-        target: a JAX log density of an array or a pytree, up to a constant; a `tessmc.Target`; a `tessmc.BlackBox`; or
-            what `tessmc.from_numpyro` and `tessmc.from_pymc` make of a model.
+        target: a JAX log density of an array or a pytree, up to a constant; a `tessmc.Target`; a `tessmc.BlackBox`;
+            what `tessmc.from_numpyro` and `tessmc.from_pymc` make of a model; or a model of BridgeStan.
         like: one example position: an array, a pytree, or an int for a flat vector.
         init: where the chains start, in the support, with a leading chain axis; by default N(0, I) in the
             unconstrained space.
@@ -143,6 +143,8 @@ def _as_names(keep: Any, target: AbstractTarget) -> tuple[str, ...] | None:
 
 
 def _as_target(target: Any, like: PyTree[Any], init: PyTree[Any], support: PyTree[Any]) -> AbstractTarget:
+    if is_bridgestan(target) and not isinstance(target, AbstractTarget):
+        target = StanBlackBox(target)
     if isinstance(target, AbstractTarget):
         if like is not None or support is not None:
             raise ValueError("a Target knows its shapes and supports; leave out `like` and `support`")

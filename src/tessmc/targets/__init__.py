@@ -1,6 +1,7 @@
 """What we sample: x ↦ log π(x), its dimension, names and supports."""
 
 from tessmc.targets._black_box import BlackBox
+from tessmc.targets._bridgestan import StanBlackBox, is_bridgestan
 from tessmc.targets._desk import NoLedger
 from tessmc.targets._form import Form
 from tessmc.targets._function import Target
@@ -17,7 +18,9 @@ __all__ = [
     "NumpyroTarget",
     "PymcBlackBox",
     "PymcTarget",
+    "StanBlackBox",
     "Target",
     "from_numpyro",
     "from_pymc",
+    "is_bridgestan",
 ]

@@ -92,7 +92,7 @@ class AutoWarmup(AbstractWarmup):
             if task.start is not None:
                 references = jax.jit(jax.vmap(kernel.pull))(task.start)
                 camp = camp._replace(chains=place_chains(key_chains, references))
-            prepare(kernel, camp.chains)
+            prepare(kernel, camp.chains, task.journal)
 
         def refill(count: int, chains: Any) -> Points:
             # Wider and narrower in turn: 2, 1/2, 4, 1/4, ...

@@ -70,7 +70,7 @@ class PaperWarmup(AbstractWarmup):
         starts = Starts(key_start, kernel, task)
         chains = place_chains(key_chains, starts.first)
         with task.clock.time("compile"):
-            prepare(kernel, chains)
+            prepare(kernel, chains, task.journal)
         with task.clock.time("warmup"):
             chains = settle(kernel, chains, starts.again, task.target.describe, task.journal)
         if task.num_warmup > 0:

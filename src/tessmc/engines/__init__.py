@@ -1,6 +1,7 @@
 """Many chains, many draws."""
 
 from tessmc._errors import Stopped
+from tessmc.engines._devices import MIN_CHAINS, Layout
 from tessmc.engines._host import black_box_of
 from tessmc.engines._journal import NO_JOURNAL, Journal
 from tessmc.engines._march import (
@@ -24,10 +25,12 @@ from tessmc.engines._march import (
 from tessmc.engines._ticks import Chain, Record, advance
 
 __all__ = [
+    "MIN_CHAINS",
     "NO_JOURNAL",
     "Chain",
     "Draws",
     "Journal",
+    "Layout",
     "Record",
     "Rows",
     "Stopped",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tessmc._errors import Stopped
+from tessmc.engines._devices import Layout
 
 Tree = TypeVar("Tree")
 
@@ -24,9 +25,11 @@ class Journal:
         num_made: density evaluations of the chains, in all.
         spent: those that were not made by chains on their way.
         keeps: whether anything that is noted will be known later.
+        layout: which devices do the chains' work; None for the first.
     """
 
     keeps: bool = False
+    layout: Layout | None = None
 
     def __init__(self, rest: Callable[[], None] = lambda: None, limit: int | None = None):
         self._rest, self.limit, self.num_made, self.spent = rest, limit, 0, 0

@@ -161,15 +161,24 @@ def advance_by(kernel: AbstractSliceKernel, chains: Chain, until: int, num_ticks
     num_chains = len(chains.is_placed)
     left = journal.allowed(least=num_chains)
     num_ticks = num_ticks if left is None else min(num_ticks, left // num_chains)
+    return Chunk(*_advance(kernel, chains, until, num_ticks, journal), None)
+
+
+def _advance(
+    kernel: AbstractSliceKernel, chains: Chain, until: int, num_ticks: int, journal: Journal
+) -> tuple[Chain, Record]:
+    """So many ticks, on one device or on several; the record is of NumPy."""
+    if journal.layout is not None and len(chains.is_placed) == journal.layout.num_chains:
+        return journal.layout.advance(kernel, chains, until, num_ticks)
     chains, tape = advance(kernel, chains, jnp.int32(until), jnp.int32(num_ticks))
-    return Chunk(chains, jax.device_get(tape), None)
+    return chains, jax.device_get(tape)
 
 
-def prepare(kernel: AbstractSliceKernel, chains: Chain) -> None:
+def prepare(kernel: AbstractSliceKernel, chains: Chain, journal: Journal = NO_JOURNAL) -> None:
     """Compile what a march needs; nothing is asked."""
     box = black_box_of(kernel)
     if box is None:
-        jax.block_until_ready(advance(kernel, chains, jnp.int32(0), jnp.int32(0)))
+        _advance(kernel, chains, 0, 0, journal)
     else:
         prepare_on_host(kernel, box, chains)
 

@@ -146,18 +146,21 @@ def tick(kernel: AbstractSliceKernel, until: Count, columns: Any, ticks: Ticks) 
 
 
 @eqx.filter_jit
-def advance(kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks: Count) -> tuple[Chain, Record]:
+def advance(
+    kernel: AbstractSliceKernel, chains: Chain, until: Count, num_ticks: Count, length: int | None = None
+) -> tuple[Chain, Record]:
     """Run until every chain has made `until` transitions, or `num_ticks` ticks, or until the tape is full.
 
     The numbers of draws and ticks are arguments of the program, not part of it, and a chain's arc is
-    carried from call to call: neither what is compiled nor what is drawn depends on the chunks.
+    carried from call to call: neither what is compiled nor what is drawn depends on the chunks. The length of the tape
+    is part of the program; by default it follows from the number of chains.
 
     Returns:
         The chains, and the tape: records with leading axes (row, chain), a row for every tick in which some
         chain was placed, made a draw or met +inf; zeros in the rows left over.
     """
     num_chains, dim = chains.state.reference.shape
-    length = tape_length(num_chains, dim)
+    length = tape_length(num_chains, dim) if length is None else length
     row = jax.eval_shape(jax.vmap(partial(try_once, kernel, until)), chains)[1]
     tape = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), row)
 

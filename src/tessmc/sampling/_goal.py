@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tessmc.diagnostics import convergence
-from tessmc.engines import Stopped
+from tessmc.engines import Layout, Stopped
 from tessmc.sampling._result import MAX_JUDGED, some_of
 from tessmc.sampling._signals import Wish
 
@@ -48,12 +48,14 @@ class Goal:
         return self.target_ess is not None and num_draws > 0 and self.next_look(num_draws - 1) == num_draws
 
 
-def pause_at(wish: Wish, goal: Goal) -> None:
-    """Where a run may end."""
-    if wish.reason:
-        raise Stopped(wish.reason)
-    if goal.max_seconds is not None and time.perf_counter() - wish.since > goal.max_seconds:
-        raise Stopped(f"max_seconds={goal.max_seconds:g} is over")
+def pause_at(wish: Wish, goal: Goal, layout: Layout | None = None) -> None:
+    """Where a run may end; if several processes make it, for all of them."""
+    reason = wish.reason
+    if not reason and goal.max_seconds is not None and time.perf_counter() - wish.since > goal.max_seconds:
+        reason = f"max_seconds={goal.max_seconds:g} is over"
+    reason = reason if layout is None else layout.agree(reason)
+    if reason:
+        raise Stopped(reason)
 
 
 def check_count(name: str, count: Any, least: int) -> None:

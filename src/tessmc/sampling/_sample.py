@@ -1,7 +1,7 @@
 """`sample`: warm up, draw, judge."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -15,6 +15,7 @@ from tessmc._arrays import in_precision_of
 from tessmc._random import as_key
 from tessmc._types import Key, Points, Scalar
 from tessmc.adaptation import AbstractWarmup, Warmup
+from tessmc.engines import MIN_CHAINS, Layout
 from tessmc.sampling._asked import Asked
 from tessmc.sampling._goal import Goal, check_count
 from tessmc.sampling._result import Result
@@ -36,6 +37,8 @@ def sample(
     transport: AbstractBijection | None = None,
     warmup: AbstractWarmup | None = None,
     executor: Executor | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    chain_batch_size: int | None = None,
     target_ess: float | None = None,
     max_seconds: float | None = None,
     max_evaluations: int | None = None,
@@ -64,6 +67,10 @@ def sample(
         warmup: how the map is learned: `Warmup.auto()`, the default, or `Warmup.paper(...)`, Algorithm 2 to the letter.
         executor: who calls a black box: any `concurrent.futures.Executor`, such as a `ProcessPoolExecutor` that spawns,
             threads, or Dask's `client.get_executor()`; by default this process. The draws do not depend on it.
+        devices: who computes a JAX density: so many devices, or these; by default all that JAX has and the chains keep
+            busy, those of other processes (`jax.distributed`) included, which then make the same call. The draws do not
+            depend on it, beyond the rounding of batches of other sizes.
+        chain_batch_size: chains of one device that are computed at a time, to bound memory; by default all.
         target_ess: draw until every parameter has so many effective draws, bulk and tail.
         max_seconds: end after so long, with what there is; `Result.reason` says so.
         max_evaluations: end after so many density evaluations, those of the warm-up included.
@@ -102,7 +109,13 @@ def sample(
             _as_names(keep, target),
             bool(save_warmup),
         )
-        session = Session(asked, None if run_dir is None else RunFolder(run_dir), progress)
+        layout = _as_layout(devices, chain_batch_size, target, num_chains)
+        if run_dir is not None and layout is not None and layout.is_shared:
+            raise ValueError(
+                "`run_dir` is for one process, but the devices are of several: save the result in one of them, or pass "
+                "devices=jax.local_devices()"
+            )
+        session = Session(asked, None if run_dir is None else RunFolder(run_dir), progress, layout)
         return session.start(resume, goal)
 
 
@@ -171,6 +184,39 @@ def _with_executor(target: AbstractTarget, executor: Any) -> AbstractTarget:
             "`executor` is for functions that are not JAX, given as tessmc.BlackBox(fn, like); this density is compiled"
         )
     return target
+
+
+def _as_layout(devices: Any, batch_size: Any, target: AbstractTarget, num_chains: int) -> Layout | None:
+    """Where the chains are; None for one device and all at once."""
+    if batch_size is not None:
+        check_count("chain_batch_size", batch_size, 1)
+    if isinstance(target, BlackBox):
+        if devices is not None or batch_size is not None:
+            raise ValueError("`devices` and `chain_batch_size` are for JAX densities; a black box has its `executor`")
+        return None
+    if devices is None:
+        chosen = _busy(jax.devices(), num_chains)
+    elif isinstance(devices, int | np.integer) and not isinstance(devices, bool):
+        if not 1 <= devices <= len(jax.devices()):
+            raise ValueError(f"`devices` should be from 1 to the {len(jax.devices())} that JAX has, but is {devices}")
+        chosen = jax.devices()[:devices]
+    else:
+        chosen = list(devices)
+        if not chosen or not all(isinstance(device, jax.Device) for device in chosen):
+            raise TypeError(f"`devices` should be a number or some of jax.devices(), but is {devices!r}")
+    if len(chosen) > num_chains:
+        raise ValueError(f"{len(chosen)} devices are more than the {num_chains} chains; pass devices={num_chains}")
+    if len(chosen) == 1 and batch_size is None and chosen[0] == jax.local_devices()[0]:
+        return None
+    return Layout(chosen, num_chains, batch_size)
+
+
+def _busy(devices: Sequence[jax.Device], num_chains: int) -> Sequence[jax.Device]:
+    """As many as the chains keep busy; those of other processes all, and of processors no more than there are cores."""
+    if jax.process_count() > 1:
+        return devices
+    most = os.cpu_count() or 1 if devices[0].platform == "cpu" else len(devices)
+    return devices[: max(1, min(most, num_chains // MIN_CHAINS))]
 
 
 def _as_warmup(warmup: Any) -> AbstractWarmup:

@@ -12,7 +12,7 @@ import numpy as np
 from tessmc._arrays import in_precision_of
 from tessmc._clock import Clock
 from tessmc._errors import BlackBoxError, DamageError, DensityError, StorageError
-from tessmc.engines import Journal, Stopped, count_evaluations
+from tessmc.engines import Journal, Layout, Stopped, count_evaluations
 from tessmc.sampling._asked import SCALES, Asked, refuse_another
 from tessmc.sampling._goal import Goal, check_count, least_ess, pause_at
 from tessmc.sampling._progress import Bar, progress_bar
@@ -32,8 +32,8 @@ Resume = Literal["auto", "never", "previous"]
 class Session:
     """One run and its folder, if it has one."""
 
-    def __init__(self, asked: Asked, folder: RunFolder | None, is_shown: bool):
-        self.asked, self.folder, self.is_shown = asked, folder, is_shown
+    def __init__(self, asked: Asked, folder: RunFolder | None, is_shown: bool, layout: Layout | None = None):
+        self.asked, self.folder, self.is_shown, self.layout = asked, folder, is_shown, layout
         self.clock = Clock()
         self.journal = Journal()
         self.warmed: Warmed | None = None
@@ -210,8 +210,9 @@ class Session:
         return recalled(self.asked.warmup, task_of(self.asked, self.clock), self.folder)
 
     def _warm_up(self, wish: Wish, goal: Goal, bar: Bar) -> Warmed:
-        given = partial(pause_at, wish, goal), goal.max_evaluations
+        given = partial(pause_at, wish, goal, self.layout), goal.max_evaluations
         self.journal = Journal(*given) if self.folder is None else self.folder.journal(*given)
+        self.journal.layout = self.layout
         if isinstance(self.asked.target, BlackBox) and self.folder is not None:
             # For the fingerprint.
             self.journal.spent = len(SCALES)
@@ -257,7 +258,8 @@ class Session:
     def _draw(self, run: Run, goal: Goal, wish: Wish, bar: Bar) -> tuple[bool, str]:
         """Whether all that was asked for is there, and why it ended if not by a number of draws."""
         assert self.warmed is not None
-        journal = Journal(partial(pause_at, wish, goal), goal.max_evaluations)
+        journal = Journal(partial(pause_at, wish, goal, self.layout), goal.max_evaluations)
+        journal.layout = self.layout
         journal.spent = sum(self.warmed.words["num_evaluations"].values()) - count_evaluations(self.warmed.chains)
         while True:
             if goal.target_ess is not None and goal.is_look(run.kept.num_draws):

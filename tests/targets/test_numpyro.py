@@ -7,6 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro.distributions import constraints
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import log_density
 
@@ -67,6 +68,17 @@ def test_a_model_that_needs_its_data_as_numbers_has_them():
         numpyro.sample("y", dist.Normal(centre.sum(), 1), obs=float(np.asarray(y).mean()))
 
     assert tessmc.from_numpyro(model, np.array(3), Y).dim == 3
+
+
+def test_improper_priors_have_a_posterior():
+    def model():
+        a = numpyro.sample("a", dist.ImproperUniform(constraints.ordered_vector, (), (2,)))
+        numpyro.sample("y", dist.Normal(a.sum(), 1), obs=1.0)
+
+    target = tessmc.from_numpyro(model)
+    # a = (0.5, 0.5 + e^0.2), with the log-determinant 0.2.
+    expected = dist.Normal(1 + np.exp(0.2), 1).log_prob(1.0) + 0.2
+    assert target.log_density(jnp.array([0.5, 0.2])) == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_discrete_sites_are_summed_over():

@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 from numpyro import handlers
+from numpyro.infer import init_to_uniform
 from numpyro.infer.util import constrain_fn, log_likelihood, potential_energy, unconstrain_fn
 
 from tessmc._types import Point, Scalar
@@ -111,7 +112,9 @@ class NumpyroTarget(AbstractTarget):
 
 
 def _trace(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
-    return handlers.trace(handlers.seed(model, 0)).get_trace(*args, **kwargs)
+    # As NumPyro begins: of a site with an improper prior nothing can be drawn.
+    begun = handlers.substitute(handlers.seed(model, 0), substitute_fn=init_to_uniform)
+    return handlers.trace(begun).get_trace(*args, **kwargs)
 
 
 def _with_arguments(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Callable[..., Any], Any, Any]:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 import xarray
 
 import tessmc
@@ -43,3 +44,15 @@ def test_the_page_on_black_boxes():
     """Its first block; the files that it shows are examples of their own."""
     names = run_examples("docs/black-box.md", 1)
     assert names["result"].verdict.converged
+
+
+@pytest.mark.usefixtures("ranks_promoted")
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+def test_the_page_on_other_libraries():
+    names = run_examples("docs/ecosystem.md", 5)
+    assert names["result"].posterior["theta"].shape == (128, 100, 8)
+    assert names["data"].log_likelihood["effect"].dims == ("chain", "draw", "school")
+    means = [names["result"].posterior["mu"].mean(), names["from_pymc"].posterior["mu"].mean(),
+             names["mcmc"].get_samples()["mu"].mean(), names["again"].posterior["mu"].mean()]  # fmt: skip
+    assert np.ptp(means) < 0.3
+    assert names["moves"].position["x"].shape == (100,)

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from verify.posteriors import HEAD, POSTERIORS, check, in_a_cold_process, line
 
 

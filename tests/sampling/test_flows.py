@@ -1,5 +1,6 @@
 """FlowJAX's maps as transports, and what was learned as a FlowJAX distribution."""
 
+import equinox as eqx
 import flowjax.bijections as fb
 import flowjax.flows as ff
 import jax
@@ -12,7 +13,7 @@ from flowjax.distributions import Normal
 import tessmc
 from helpers import z_score
 from tessmc.kernels import Gaussian, StudentT, TransportEllipticalSlice
-from tessmc.sampling._flow import Reference
+from tessmc.sampling._flow import Reference, pushed
 
 BASE, SMALL = Normal(jnp.zeros(2)), {"flow_layers": 2}
 
@@ -94,6 +95,14 @@ def test_reference_laws_are_normalised_and_drawn_from(law, dim):
     inside = jnp.mean(jnp.exp(log_weights) * (jnp.sum(points**2, axis=1) < 1))
     draws = reference.sample(jr.key(1), (20_000,))
     assert abs(z_score(jnp.sum(draws**2, axis=1) < 1, float(inside))) < 6
+
+
+def test_a_map_of_doubles_is_a_flow_of_what_jax_is_set_to():
+    transport = fb.Affine(np.zeros(2), np.ones(2))
+    with jax.enable_x64(True):
+        double = jax.tree.map(lambda leaf: leaf.astype(float) if eqx.is_inexact_array(leaf) else leaf, transport)
+        assert pushed(Gaussian(), double).log_prob(jnp.zeros(2)).dtype == jnp.float64
+    assert pushed(Gaussian(), double).log_prob(jnp.zeros(2)).dtype == jnp.float32
 
 
 def test_what_was_learned_comes_back_and_starts_another_run_warm(tmp_path):

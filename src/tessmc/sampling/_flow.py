@@ -3,11 +3,13 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from flowjax.bijections import AbstractBijection
 from flowjax.distributions import AbstractDistribution, Transformed
 from jaxtyping import Array
 
+from tessmc._arrays import put
 from tessmc._types import Key, Point
 from tessmc.kernels import AbstractLaw
 
@@ -30,5 +32,8 @@ class Reference(AbstractDistribution):
 
 
 def pushed(law: AbstractLaw, transport: AbstractBijection) -> Transformed:
-    """φ̂, the law of T(u) for u ~ φ."""
+    """φ̂, the law of T(u) for u ~ φ, as precise as JAX is set to be now."""
+    arrays, rest = eqx.partition(transport, eqx.is_array)
+    arrays = jax.tree.map(lambda leaf: put(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype)), arrays)
+    transport = eqx.combine(arrays, rest)
     return Transformed(Reference(law, *transport.shape), transport)

@@ -75,11 +75,10 @@ COUPLING, OBJECTIVES, ADAM, PAPER = (
     "adaptation/_fit.py",
     "adaptation/_paper.py",
 )
-FUNCTION, FORM, VERDICTS, SAMPLING = (
+FUNCTION, FORM, VERDICTS = (
     "targets/_function.py",
     "targets/_form.py",
     "diagnostics/_verdict.py",
-    "sampling/_sample.py",
 )
 TROUBLES, NOTE, DRAWS, FOLDER = (
     "sampling/_troubles.py",
@@ -96,7 +95,7 @@ MUTANTS = [
     Mutant("all chains on one stream", "_random.py", "low = np.arange(num, dtype=np.uint32)", "low = np.zeros(num, np.uint32)", TICKS),
     Mutant("a round too few in Threefry", "_random.py", "range(5)", "range(4)", RANDOM),
     Mutant("layers in the wrong order", COUPLING, "np.stack(leaves)", "np.stack(leaves[::-1])", TRANSPORTS),
-    Mutant("a given map keeps its precision", "sampling/_sample.py", "leaf.astype(target.dtype) if", "leaf if", SAMPLE),
+    Mutant("a given map keeps its precision", "sampling/_arguments.py", "leaf.astype(target.dtype) if", "leaf if", SAMPLE),
     # The ellipse and the slice
     Mutant("first angle from a normal", ARC, "jr.uniform(key_angle, dtype=dtype, maxval=2 * jnp.pi)", "jr.normal(key_angle, dtype=dtype) % (2 * jnp.pi)", KERNELS),
     Mutant("half an ellipse", ARC, "dtype=dtype, maxval=2 * jnp.pi)", "dtype=dtype, maxval=jnp.pi)", KERNELS),
@@ -265,7 +264,20 @@ MUTANTS = [
     Mutant("a result is saved with the newest state", SESSION, 'folder.checkpoint({"num_draws": result.num_draws}, state)', 'folder.checkpoint({"num_draws": result.num_draws}, self.run.state)', DURABLE + " -k went_on"),
     Mutant("half a folder is saved in silence", SESSION, "        if folder.trouble:\n            raise", "        if False:\n            raise", DURABLE + " -k halves"),
     Mutant("states are sorted as words", FOLDER, "sorted(found, key=_number)", "sorted(found)", DURABLE + " -k highest_number"),
-    Mutant("large seeds are cut", SAMPLING, "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
+    Mutant("large seeds are cut", "_random.py", "if not 0 <= seed < 2**32:", "if not 0 <= seed:", SAMPLE),
+    # In the clothes of others, and over devices
+    Mutant("the first term of a NumPyro density twice", "targets/_numpyro.py", "return -potential_energy(", "return -2 * potential_energy(", "tests/targets/test_numpyro.py -k jacobian"),
+    Mutant("deterministic sites are left out", "targets/_numpyro.py", "self.sites(position), return_deterministic=True)", "self.sites(position))", "tests/targets/test_numpyro.py -k named"),
+    Mutant("XLA's flags stay as PyMC sets them", "targets/_pymc.py", 'os.environ.pop("XLA_FLAGS", None)', "pass", "tests/targets/test_pymc.py -k global"),
+    Mutant("JAX stays set to doubles", "targets/_pymc.py", 'jax.config.update("jax_enable_x64", is_double)', "pass", "tests/targets/test_pymc.py -k global"),
+    Mutant("indices of Stan from 1", "targets/_bridgestan.py", "int(part) - 1 for part", "int(part) for part", "tests/targets/test_bridgestan.py -k entries"),
+    Mutant("a Student-t without its constant", LAW, "student = gammaln((dof + dim) / 2) - gammaln(dof / 2)", "student = gammaln((dof + dim) / 2)", "tests/sampling/test_flows.py -k laws"),
+    Mutant("chains that fill up go on", "engines/_devices.py", "np.iinfo(np.int32).max", "0", "tests/engines/test_devices.py -k batches"),
+    Mutant("batches in another order", "engines/_devices.py", "jnp.moveaxis(rows, 0, 1), 1)", "jnp.moveaxis(rows[::-1], 0, 1), 1)", "tests/engines/test_devices.py -k batches"),
+    Mutant("processes end alone", "engines/_devices.py", "np.any(found) else", "False else", "tests/engines/test_devices.py -k processes"),
+    Mutant("processes may differ", "engines/_devices.py", "axis=0)) > 1:", "axis=0)) > 2:", "tests/engines/test_devices.py -k processes"),
+    Mutant("a step of BlackJAX that forgets the reference", "blackjax.py", "chain = ChainState(state.reference, flat,", "chain = ChainState(0 * state.reference, flat,", "tests/test_blackjax.py -k invariant"),
+    Mutant("NumPyro's draws of one key", "numpyro.py", "num_evaluations=num_evaluations, rng_key=key))", "num_evaluations=num_evaluations))", "tests/test_numpyro.py -k posterior"),
     Mutant("walkers go anywhere", "adaptation/_beyond.py", "np.asarray(walkers.state.log_density) - now.log_density", "0 * now.log_density", BEYOND),
     Mutant("walkers never go", "adaptation/_beyond.py", "part[is_taken] = np.asarray(tried)[is_taken]", "pass", BEYOND),
     Mutant("a walk is free", "adaptation/_beyond.py", "num_evaluations=walkers.num_evaluations", "num_evaluations=camp.chains.num_evaluations", BEYOND),

@@ -30,7 +30,8 @@ class Twins(NamedTuple):
 
 
 def centred():
-    y, scale = SCHOOLS
+    # JAX remembers what it made of an array of NumPy, in whichever precision that was: these are met in both.
+    y, scale = map(jnp.array, SCHOOLS)
     mu = numpyro.sample("mu", dist.Normal(0, 5))
     # A smooth prior away from 0, so that the centred form, too, can be sampled well by those it is compared with.
     tau = numpyro.sample("tau", dist.LogNormal(1, 0.5))
@@ -52,7 +53,7 @@ def centred_in_pymc():
 
 
 def non_centred():
-    y, scale = SCHOOLS
+    y, scale = map(jnp.array, SCHOOLS)
     mu = numpyro.sample("mu", dist.Normal(0, 5))
     tau = numpyro.sample("tau", dist.HalfCauchy(5))
     with numpyro.plate("school", 8):
@@ -81,7 +82,7 @@ def regression():
     noise = numpyro.sample("noise", dist.Exponential(1))
     with numpyro.plate("group", 6):
         level = numpyro.sample("level", dist.Normal(mean, spread))
-    numpyro.sample("height", dist.Normal(level[GROUP] + slope * AGE, noise), obs=HEIGHT)
+    numpyro.sample("height", dist.Normal(level[GROUP] + slope * jnp.array(AGE), noise), obs=jnp.array(HEIGHT))
 
 
 def regression_in_pymc():
@@ -101,7 +102,7 @@ def covariance():
     sd = numpyro.sample("sd", dist.Exponential(1).expand([3]).to_event(1))
     corr = numpyro.sample("corr", dist.LKJCholesky(3, 2.0))
     numpyro.deterministic("covariance", (sd[:, None] * corr) @ (sd[:, None] * corr).T)
-    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(3), scale_tril=sd[:, None] * corr), obs=CLOUD)
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(3), scale_tril=sd[:, None] * corr), obs=jnp.array(CLOUD))
 
 
 def covariance_in_pymc():

@@ -41,7 +41,7 @@ def test_both_languages_have_the_same_log_density(twins):
             assert np.allclose(twins.chart(other.constrain(translated)), twins.chart(values))
             differences.append(in_chart(one, twins.chart, position) - in_chart(other, twins.chart, translated))
     # Up to a constant: the two normalise LKJ's density differently.
-    assert np.ptp(differences) < 1e-6
+    assert np.ptp(differences) < 1e-4
 
 
 def test_both_have_the_posterior_of_nuts(twins):

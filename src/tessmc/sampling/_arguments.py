@@ -146,9 +146,10 @@ def as_transport(transport: Any, target: AbstractTarget, needs_inverse: bool) ->
             f"`transport` should have shape ({dim},) and no condition, but has shape {transport.shape} and "
             f"condition {transport.cond_shape}; the target has {dim} unconstrained dimensions"
         )
-    _check_ways(transport, target.dtype, needs_inverse)
     # A map learned in one precision may start a run in the other.
-    return jax.tree.map(lambda leaf: leaf.astype(target.dtype) if eqx.is_inexact_array(leaf) else leaf, transport)
+    transport = jax.tree.map(lambda leaf: leaf.astype(target.dtype) if eqx.is_inexact_array(leaf) else leaf, transport)
+    _check_ways(transport, target.dtype, needs_inverse)
+    return transport
 
 
 def _check_ways(transport: AbstractBijection, dtype: np.dtype, needs_inverse: bool) -> None:

@@ -53,12 +53,8 @@ experiments: setup .venv/bench-ready ## the paper's experiments beside all peers
 	$(BIN)/python -m benchmarks.experiments --minutes $(MINUTES)
 	$(BIN)/python -m benchmarks.figures
 
-docs: .venv/docs-ready ## build the documentation into site/, strictly
+docs: setup ## build the documentation into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-
-.venv/docs-ready: .venv/ready requirements-docs.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
-	touch $@
 
 .venv/bench-ready: .venv/ready requirements-bench.txt requirements-poco.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
@@ -71,7 +67,6 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extr
 lock: setup ## pin the newest versions that fit pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(LOCK) --extra dev --output-file requirements.txt
-	$(LOCK) --extra docs --constraint requirements.txt --output-file requirements-docs.txt
 	$(LOCK) --extra bench --constraint requirements.txt --output-file requirements-bench.txt
 
 clean: ## remove what the other targets made

@@ -12,6 +12,8 @@ import contextlib  # noqa: E402
 
 import pytest  # noqa: E402
 
+from browser import browser, page  # noqa: E402, F401
+
 
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request):

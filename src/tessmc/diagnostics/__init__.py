@@ -11,10 +11,12 @@ from tessmc.diagnostics._convergence import (
 )
 from tessmc.diagnostics._paper import PaperMetric, autocorrelation_times, paper_metric
 from tessmc.diagnostics._stein import Stein, stein_discrepancy
-from tessmc.diagnostics._verdict import APART, Verdict, groups_apart, judge
+from tessmc.diagnostics._verdict import APART, MAX_R_HAT, MIN_ESS, Verdict, groups_apart, judge
 
 __all__ = [
     "APART",
+    "MAX_R_HAT",
+    "MIN_ESS",
     "Convergence",
     "PaperMetric",
     "Stein",

@@ -39,19 +39,23 @@ class Asked:
     def manifest(self) -> Manifest:
         """For a run folder."""
         return {
-            "settings": {
-                "num_chains": self.num_chains,
-                "num_warmup": self.num_warmup,
-                "seed": np.asarray(jr.key_data(self.key)).tolist(),
-                "warmup": {"kind": type(self.warmup).__name__, **asdict(self.warmup)},
-                "transport": _digest(self.transport),
-                "init": _digest(self.start),
-                "thin": self.thin,
-                "keep": None if self.keep is None else list(self.keep),
-                "save_warmup": self.save_warmup,
-            },
+            "settings": self.settings(),
             "target": {**self.about_target(), "fingerprint": fingerprint(self.target)},
             "generator": "threefry2x32; chain i folds i into the key, its transition j folds j into that",
+        }
+
+    def settings(self) -> Manifest:
+        """The arguments of `sample` that decide on the draws; maps and starts by a digest."""
+        return {
+            "num_chains": self.num_chains,
+            "num_warmup": self.num_warmup,
+            "seed": np.asarray(jr.key_data(self.key)).tolist(),
+            "warmup": {"kind": type(self.warmup).__name__, **asdict(self.warmup)},
+            "transport": _digest(self.transport),
+            "init": _digest(self.start),
+            "thin": self.thin,
+            "keep": None if self.keep is None else list(self.keep),
+            "save_warmup": self.save_warmup,
         }
 
     def about_target(self) -> Manifest:

@@ -98,6 +98,7 @@ def _load(folder: RunFolder, manifest: Manifest, transport: AbstractBijection | 
         reason=str(manifest.get("reason", manifest["status"])),
         run_dir=folder.path,
         law=None if kernel is None else kernel.law,
+        settings=dict(settings),
     )
 
 

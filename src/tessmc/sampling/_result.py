@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ class Result:
         is_complete: all draws that were asked for are here.
         reason: why the run ended where it did, if not because all draws were made.
         run_dir: the folder of the run.
+        settings: what was asked of `sample`, as a run folder has it.
     """
 
     groups: Groups = field(repr=False)
@@ -67,6 +69,7 @@ class Result:
     reason: str = ""
     run_dir: Path | None = None
     law: AbstractLaw | None = field(default=None, repr=False)
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
     _target: AbstractTarget | None = field(default=None, repr=False)
     _extend: "Callable[[int], Result] | None" = field(default=None, repr=False)
     _save: "Callable[[Result, Path], None] | None" = field(default=None, repr=False)
@@ -123,7 +126,7 @@ class Result:
             return Verdict(False, ["there are no draws" + (f": {self.reason}" if self.reason else "")])
         moves = np.concatenate([np.ptp(block, axis=(0, 1)) > 0 for block in self._blocks()])
         names, found, nested = self.parameter_names, self.convergence, self._nested()
-        free = [np.ptp(draws, axis=(0, 1)).min() > 0 for _, draws in self._few("unconstrained_posterior")]
+        free = [np.ptp(draws, axis=(0, 1)).min() > 0 for _, draws in self.few("unconstrained_posterior")]
         if all(free):
             # What is constant while every free coordinate moves is so by its support, as the zeros of a triangle.
             names = [name for name, is_moving in zip(self.parameter_names, moves, strict=True) if is_moving]
@@ -191,6 +194,11 @@ class Result:
             )
         return self._extend(num_samples)
 
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write one HTML file that tells all of this with pictures, opens offline and prints; where it is."""
+        # `report` is built on this folder, so that it is found only when it is called.
+        return import_module("tessmc.report").write_page(self, Path(path))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a new folder, from which `tessmc.load` reads it and `tessmc.resume` goes on."""
         if self._save is None:
@@ -246,12 +254,13 @@ class Result:
                 lambda leaf: np.asarray(leaf).reshape(self.num_chains, self.num_draws, *leaf.shape[1:]), found
             )
 
-    def _few(self, group: str) -> Iterator[tuple[str, np.ndarray]]:
+    def few(self, group: str) -> Iterator[tuple[str, np.ndarray]]:
+        """Arrays of a group by name, (chain, draw, *shape); of very many draws every so manieth."""
         return some_of(self.groups.get(group, {}), self.num_chains * self.num_draws)
 
     def _blocks(self) -> Iterator[np.ndarray]:
         """Parameters, a few columns at a time: (chain, draw, column)."""
-        for _, draws in self._few("posterior"):
+        for _, draws in self.few("posterior"):
             columns = draws.reshape(*draws.shape[:2], -1)
             size = max(1, BLOCK // (self.num_chains * max(1, draws.shape[1])))
             for start in range(0, columns.shape[2], size):
@@ -264,7 +273,7 @@ class Result:
         ended += "".join(f"\nNote: {note}" for note in self.notes)
         if self.num_draws == 0:
             return made + ended
-        few = dict(self._few("sample_stats"))
+        few = dict(self.few("sample_stats"))
         return (
             f"{made}, {few['num_evaluations'].mean():.2f} density evaluations a draw, "
             f"s = {few['log_ratio'].std():.2f}, {self.timings['total']:.1f} s{ended}"

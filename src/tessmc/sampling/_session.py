@@ -181,6 +181,7 @@ class Session:
             reason=("" if self.folder is None else self.folder.trouble) or reason,
             run_dir=None if self.folder is None else self.folder.path,
             law=law,
+            settings=self.asked.settings(),
             _target=self.asked.target,
             _extend=self.extend,
             _save=partial(self.save, state),

@@ -66,7 +66,8 @@ def _of_all(law: AbstractLaw, references: np.ndarray) -> list[tuple[Markup, str]
     expected, found = marginal.ppf(probs), np.quantile(references, probs, axis=0)
     worst = int(np.argmax(np.abs(found - expected[:, None]).max(axis=0)))
     squares = np.sum(references**2, axis=1)
-    x = np.linspace(*np.quantile(squares, [0.001, 0.999]), 120)
+    low, high = np.quantile(squares, [0.001, 0.999])
+    x = np.linspace(low, high, 120)
     seen = (
         f"|u|² of pulled back draws: its mean is {number(squares.mean())}, and that of its law {number(radial.mean())}"
     )

@@ -71,7 +71,8 @@ def contents(result: "Result") -> dict[str, Any]:
         "footer": summary.footer.splitlines(),
         "result": result,
         "head": list(summary.table.columns),
-        "rows": list(zip(names, summary.table.to_numpy().tolist(), strict=True)),
+        "rows": [(name, list(zip(summary.table.columns, values, strict=True)))
+                 for name, values in zip(names, summary.table.to_numpy().tolist(), strict=True)],
         "shown": [(names[place], _plots.trace(names[place], each), _plots.ranks(names[place], each))
                   for place, each in draws.items()],
         "pairs": pairs(names, draws),
@@ -101,11 +102,12 @@ def shown_places(result: "Result") -> list[int]:
 
 def columns(result: "Result", places: list[int]) -> Iterator[np.ndarray]:
     """Draws of some parameters, (chain, draw) each."""
-    found, start = {}, 0
+    found: dict[int, np.ndarray] = {}
+    start = 0
     for _, draws in result.few("posterior"):
         size = math.prod(draws.shape[2:])
         here = [place for place in places if start <= place < start + size]
-        flat = draws.reshape(*draws.shape[:2], -1)
+        flat = draws.reshape(*draws.shape[:2], size)
         found |= {place: flat[..., place - start].astype(float) for place in here}
         start += size
     yield from (found[place] for place in places)
@@ -201,16 +203,19 @@ def call(result: "Result") -> str:
     changed = ", ".join(f"{key}={value!r}" for key, value in warmup.items() if value is not None)
     if maker != "auto" or changed:
         lines.append(f"warmup=tessmc.Warmup.{maker}({changed})")
-    lines += [f"{key}=...,  # sha256 {settings[key]}" for key in ("transport", "init") if settings[key] is not None]
-    return (
-        "result = tessmc.sample(\n    target,\n"
-        + "".join(f"    {line.rstrip(',')},\n" if "#" not in line else f"    {line}\n" for line in lines)
-        + ")"
-    )
+    lines += [f"{key}=...,  # of digest {settings[key]}" for key in ("transport", "init") if settings[key] is not None]
+    whole = (f"    {line}" if "#" in line else f"    {line}," for line in lines)
+    return "\n".join(["result = tessmc.sample(", "    target,", *whole, ")"])
 
 
-def tell(value: Any) -> str:
-    """A number as a table shows it; nothing for what is not there."""
+# Columns whose numbers have a format of their own.
+FORMATS = {"ess_bulk": "{:,.0f}", "ess_tail": "{:,.0f}", "r_hat": "{:.3f}"}
+
+
+def tell(value: Any, column: str = "") -> str:
+    """A number as a table shows it; a dash for what is not there."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
+    if column in FORMATS:
+        return FORMATS[column].format(value)
     return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

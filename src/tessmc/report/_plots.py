@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from tessmc.diagnostics import Convergence
-from tessmc.report._svg import Panel, alone, limits, number, picture, short
+from tessmc.diagnostics import MAX_R_HAT, MIN_ESS, Convergence
+from tessmc.report._svg import Panel, alone, limits, number, picture, short, ticks
 
 # Of a cloud, and of a line.
 MAX_POINTS, MAX_STEPS = 800, 200
@@ -73,7 +73,7 @@ def pairs(names: Sequence[str], points: np.ndarray) -> Markup:
             else:
                 panel = Panel(x, spans[down], size, margins)
                 panel.points(few[:, across], few[:, down])
-            on_y = [] if across == down or across > 0 else None
+            on_y: list[tuple[float, str]] | None = [] if across == down or across > 0 else None
             label = names[down] if across == 0 and down > 0 else ""
             panel.axes(short(names[across], 18) if down == count - 1 else "", label, (None if bottom > 8 else [], on_y))
             panels.append((place, panel))
@@ -81,7 +81,9 @@ def pairs(names: Sequence[str], points: np.ndarray) -> Markup:
     return picture(panels, (side, side), f"Pairs and histograms of {', '.join(short(name) for name in names)}")
 
 
-def _marginal(values: np.ndarray, span: tuple[float, float], size: tuple, margins: tuple) -> Panel:
+def _marginal(
+    values: np.ndarray, span: tuple[float, float], size: tuple[int, int], margins: tuple[int, int, int, int]
+) -> Panel:
     heights, edges = np.histogram(values, 30, span, density=True)
     panel = Panel(span, (0, 1.08 * float(heights.max()) or 1), size, margins)
     panel.bars(edges, heights)
@@ -90,33 +92,30 @@ def _marginal(values: np.ndarray, span: tuple[float, float], size: tuple, margin
 
 def dots(names: Sequence[str], values: np.ndarray, what: str, bound: float, is_log: bool) -> Markup:
     """A number of every parameter, in their order, and the bound that it should keep."""
-    scale = (lambda value: np.log10(np.maximum(value, 1))) if is_log else np.asarray
-    shown = scale(values)
-    panel = Panel((-0.5, max(len(names), 2) - 0.5), limits([*shown, scale(bound)], 0.08), (700, 220))
-    panel.line([-0.5, max(len(names), 2) - 0.5], [scale(bound)] * 2, "bound")
+    shown, limit = (np.log10(np.maximum(each, 1)) if is_log else np.asarray(each) for each in (values, bound))
+    panel = Panel((0, len(names) + 1), limits([*shown, limit], 0.08))
+    panel.line(panel.across, [limit, limit], "bound")
     is_known = np.isfinite(shown)
-    for place in np.flatnonzero(is_known):
-        given = f"{panel.x(place):.1f}", f"{panel.y(shown[place]):.1f}", names[place], number(values[place])
+    for place in np.flatnonzero(is_known).tolist():
+        given = f"{panel.x(place + 1):.1f}", f"{panel.y(shown[place]):.1f}", names[place], number(values[place])
         dot = Markup('<circle class="a" cx="{}" cy="{}" r="2.5"><title>{}: {}</title></circle>')
         panel.parts.append(dot.format(*given))
-    low, high = panel.up
-    decades = [(each, number(10.0**each)) for each in np.arange(np.ceil(low), np.floor(high) + 1)]
-    narrow = [(low + part * (high - low), number(10 ** (low + part * (high - low)))) for part in (0.1, 0.5, 0.9)]
-    panel.axes(
-        "parameter, in the order of the table",
-        what,
-        (None, (decades if len(decades) > 1 else narrow) if is_log else None),
-    )
+    on_x = [(tick, number(tick)) for tick in ticks(*panel.across) if tick >= 1 and tick == round(tick)]
+    panel.axes("parameter, in the order of the table", what, (on_x, _powers(*panel.up) if is_log else None))
     known = np.asarray(values)[is_known]
     seen = _range(known) if known.size else "none of which can be computed"
-    return alone(
-        panel, f"{what} of {len(names)} parameters, {seen}; it should be {'above' if is_log else 'below'} {bound}"
-    )
+    side = "above" if is_log else "below"
+    return alone(panel, f"{what} of {len(names)} parameters, {seen}; it should be {side} {bound}")
+
+
+def _powers(low: float, high: float) -> list[tuple[float, str]]:
+    """Ticks of a logarithmic axis: 1, 2 or 5 times powers of ten, or the powers alone where those are many."""
+    factors = (1,) if high - low > 2 else (1, 2, 5)
+    whole = [each * 10**power for power in range(int(low) - 1, int(high) + 1) for each in factors]
+    return [(float(np.log10(each)), f"{each:g}") for each in whole if low <= np.log10(each) <= high]
 
 
 def diagnostics(names: Sequence[str], found: Convergence) -> list[Markup]:
-    from tessmc.diagnostics import MAX_R_HAT, MIN_ESS
-
     return [
         dots(names, found.ess_bulk, "bulk ESS", MIN_ESS, is_log=True),
         dots(names, found.ess_tail, "tail ESS", MIN_ESS, is_log=True),
@@ -141,15 +140,13 @@ def series(what: str, across: str, x: np.ndarray, y: np.ndarray, bound: float | 
 
 def grid(names: Sequence[str], lines: np.ndarray, points: np.ndarray) -> Markup:
     """Lines of a grid, (line, place, 2), that the map has bent, over draws."""
-    spans = [limits(np.quantile(column, [0.005, 0.995]), 0.15) for column in points.T]
-    panel = Panel(*spans, (400, 340))
-    panel.points(*evenly(points, MAX_POINTS).T, "b")
+    across, up = (limits(np.quantile(column, [0.005, 0.995]), 0.15) for column in points.T)
+    panel = Panel(across, up, (350, 340))
+    few = evenly(points, MAX_POINTS)
+    panel.points(few[:, 0], few[:, 1], "b")
     for line in lines:
-        inside = np.where(
-            (np.abs(line - np.mean(spans, axis=1)) < 3 * np.ptp(spans, axis=1)).all(axis=1)[:, None], line, np.nan
-        )
-        panel.line(*inside.T, "grid")
-    panel.axes(*names)
+        panel.line(line[:, 0], line[:, 1], "mesh")
+    panel.axes(names[0], names[1])
     return alone(
         panel, f"A square grid of reference space as the map bends it, over draws of {names[0]} and {names[1]}"
     )
@@ -167,7 +164,7 @@ def cloud(names: Sequence[str], points: np.ndarray, radii: Sequence[tuple[float,
         found = np.mean(np.sum(points**2, axis=1) < radius**2)
         panel.text(float(panel.x(0)), float(panel.y(radius)) - 3, f"{share}: {found:.1%}", "note")
         shares.append(f"{found:.1%} inside the circle of {share}")
-    panel.axes(*names)
+    panel.axes(names[0], names[1])
     return alone(panel, f"Draws pulled back, {names[0]} and {names[1]}: {', '.join(shares)}")
 
 

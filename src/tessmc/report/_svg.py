@@ -52,7 +52,9 @@ class Panel:
         self.across, self.up, self.size = across, up, size
         left, right, top, bottom = margins
         self.box = (left, size[0] - right, top, size[1] - bottom)
+        # What is drawn is cut off at the axes; words are not.
         self.parts: list[Markup] = []
+        self.words: list[Markup] = []
 
     def x(self, value: Any) -> np.ndarray:
         left, right, *_ = self.box
@@ -103,7 +105,7 @@ class Panel:
     def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "middle") -> None:
         """Words at a place of the picture, not of the data."""
         given = f"{x:.1f}", f"{y:.1f}", anchor, kind, words
-        self.parts.append(Markup('<text x="{}" y="{}" text-anchor="{}" class="{}">{}</text>').format(*given))
+        self.words.append(Markup('<text x="{}" y="{}" text-anchor="{}" class="{}">{}</text>').format(*given))
 
     def axes(
         self,
@@ -113,7 +115,7 @@ class Panel:
     ) -> None:
         """Ticks and labels; `names` gives ticks and their words where they are not the numbers themselves."""
         left, right, top, bottom = self.box
-        self.parts.append(Markup('<path class="axis" d="M{} {}V{}H{}"/>').format(left, top, bottom, right))
+        self.words.append(Markup('<path class="axis" d="M{} {}V{}H{}"/>').format(left, top, bottom, right))
         on_x, on_y = (
             [(tick, number(tick)) for tick in ticks(*span)] if given is None else given
             for given, span in zip(names, (self.across, self.up), strict=True)
@@ -125,10 +127,13 @@ class Panel:
         self.text((left + right) / 2, self.size[1] - 4, short(across, 40), "label")
         place = f"translate(10 {(top + bottom) / 2:.1f}) rotate(-90)"
         label = Markup('<text transform="{}" text-anchor="middle" class="label">{}</text>')
-        self.parts.append(label.format(place, short(up)))
+        self.words.append(label.format(place, short(up)))
 
     def inner(self) -> Markup:
-        return Markup("").join(self.parts)
+        left, right, top, bottom = self.box
+        place = left, top - 2, right - left + 2, bottom - top + 2
+        window = Markup('<svg x="{0}" y="{1}" width="{2}" height="{3}" viewBox="{0} {1} {2} {3}">').format(*place)
+        return window + Markup("").join(self.parts) + Markup("</svg>") + Markup("").join(self.words)
 
 
 def picture(panels: Iterable[tuple[tuple[int, int], Panel]], size: tuple[int, int], seen: str) -> Markup:

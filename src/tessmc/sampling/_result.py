@@ -127,7 +127,7 @@ class Result:
         moves = np.concatenate([np.ptp(block, axis=(0, 1)) > 0 for block in self._blocks()])
         names, found, nested = self.parameter_names, self.convergence, self._nested()
         free = [np.ptp(draws, axis=(0, 1)).min() > 0 for _, draws in self.few("unconstrained_posterior")]
-        if all(free):
+        if all(free) and moves.any():
             # What is constant while every free coordinate moves is so by its support, as the zeros of a triangle.
             names = [name for name, is_moving in zip(self.parameter_names, moves, strict=True) if is_moving]
             found = Convergence(*(values[moves] for values in self.convergence))

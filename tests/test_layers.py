@@ -9,7 +9,7 @@ import tessmc
 
 ROOT = Path(tessmc.__file__).parent
 LAYERS = {
-    "_types": -1, "_arrays": 0, "_errors": 0, "_clock": 0, "_random": 0,
+    "_types": -1, "_arrays": 0, "_errors": 0, "_cache": 0, "_clock": 0, "_random": 0,
     "targets": 1, "transports": 1, "diagnostics": 1,
     "kernels": 2, "models": 2,
     "engines": 3,

@@ -33,6 +33,16 @@ class BlackBoxError(RuntimeError):
         self.result: Any = None
 
 
+class CallbackError(RuntimeError):
+    """The `callback` of a run raised an error, which is the cause; the run has ended where nothing is lost.
+
+    Attributes:
+        result: the draws that were made before, an incomplete `Result`.
+    """
+
+    result: Any = None
+
+
 class StorageError(RuntimeError):
     """A run folder cannot be used: it is damaged, of another run, or in use; the message says which and what to do."""
 

@@ -106,7 +106,7 @@ def by_definition(draws, num_superchains):
 
 def test_nested_r_hat_is_what_it_says():
     draws = np.random.default_rng(1).normal(size=(12, 5, 1))
-    scores = _convergence._normal_scores(draws)
+    scores = _convergence.normal_scores(draws)
     found = _convergence._nested(scores.reshape(3, 4, 5, 1))
     assert np.isclose(found[0], by_definition(scores[..., 0], 3))
 

@@ -153,7 +153,7 @@ class PaperWarmup(AbstractWarmup):
             # Line 4 of the next epoch starts from u: the map changes under it, and x and r with the map.
             kernel = TransportEllipticalSlice(task.target.log_density, state.transport)
             chains = move_chains(chains, chains.state.reference)
-            task.watch("warm-up", task.num_warmup, epoch + 1)
+            task.watch("warm-up", task.num_warmup, epoch + 1, history[-1])
         return kernel, chains
 
 

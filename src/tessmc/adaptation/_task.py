@@ -43,7 +43,8 @@ class WarmupTask(NamedTuple):
 
     Attributes:
         start: unconstrained positions of the chains; None to begin from N(0, I) in reference space.
-        watch: hears what is being done, how many steps it has and how many of them are done.
+        watch: hears what is being done, how many steps it has and how many of them are done; and the last entry of the
+            history, where there is a new one.
         journal: remembers what a run before this has done; all long pieces of work are noted there.
     """
 
@@ -54,7 +55,7 @@ class WarmupTask(NamedTuple):
     num_chains: int
     num_warmup: int
     clock: Clock
-    watch: Callable[[str, int, int], None]
+    watch: Callable[..., None]
     journal: Journal = NO_JOURNAL
 
 

@@ -114,7 +114,7 @@ class Windows:
             with self.task.clock.time("fit"):
                 camp, found = self._learn(camp)
             self.history.append({**entry("window", self.task, camp), **found, "evaluations": self.evaluations})
-            self.task.watch("learning", budget, budget - left)
+            self.task.watch("learning", budget, budget - left, self.history[-1])
             if self._is_done():
                 break
         camp = camp.recalled()

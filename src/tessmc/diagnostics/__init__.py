@@ -10,6 +10,7 @@ from tessmc.diagnostics._convergence import (
     standard_errors,
 )
 from tessmc.diagnostics._paper import PaperMetric, autocorrelation_times, paper_metric
+from tessmc.diagnostics._running import running
 from tessmc.diagnostics._stein import Stein, stein_discrepancy
 from tessmc.diagnostics._verdict import APART, MAX_R_HAT, MIN_ESS, Verdict, groups_apart, judge
 
@@ -30,6 +31,7 @@ __all__ = [
     "paper_metric",
     "quantile_errors",
     "r_hat",
+    "running",
     "standard_errors",
     "stein_discrepancy",
 ]

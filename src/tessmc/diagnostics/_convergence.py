@@ -89,7 +89,7 @@ def nested_r_hat(
         raise ValueError(f"{num_chains} chains cannot be divided into {num_superchains} superchains of one size")
     folded = np.abs(draws - np.median(draws, axis=(0, 1)))
     groups = (num_superchains, num_chains // num_superchains, num_draws, -1)
-    return np.maximum(*(_nested(_normal_scores(each).reshape(groups)) for each in (draws, folded)))
+    return np.maximum(*(_nested(normal_scores(each).reshape(groups)) for each in (draws, folded)))
 
 
 def _nested(draws: Float[np.ndarray, "superchain chain draw parameter"]) -> np.ndarray:
@@ -103,7 +103,7 @@ def _nested(draws: Float[np.ndarray, "superchain chain draw parameter"]) -> np.n
         return np.sqrt(1 + between / np.mean(within + between_chains, axis=0))
 
 
-def _normal_scores(draws: np.ndarray) -> np.ndarray:
+def normal_scores(draws: np.ndarray) -> np.ndarray:
     """Normal quantiles of the ranks among all draws of a parameter (Vehtari et al. 2021)."""
     from scipy.special import ndtri
     from scipy.stats import rankdata

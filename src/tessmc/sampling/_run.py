@@ -139,6 +139,7 @@ class Run:
     ):
         self.kernel, self.chains, self.first, self.step, self.kept = kernel, chains, first, step, kept
         self.ahead = kept.blank(0) if ahead is None else ahead
+        self._room, self._num_made = kept.blank(0), 0
 
     def draw(self, num_draws: int, watch: Callable[[int], None], journal: Journal) -> None:
         """Draw until every chain has made so many.
@@ -161,6 +162,7 @@ class Run:
         room = self.kept.blank(max(until - first, self.ahead.log_density.shape[1]))
         for stored, known in zip(room, self.ahead, strict=True):
             stored[:, : known.shape[1]] = known
+        self._room, self._num_made = room, 0
 
         def acknowledge() -> None:
             have = (self.kept.num_draws - done) * self.step
@@ -172,7 +174,8 @@ class Run:
         def hear(chains: Chain, rows: Rows) -> None:
             put_rows(room, rows, first)
             self.chains = chains
-            watch(max(done, done + (finished(chains) - first) // self.step))
+            self._num_made = max(0, finished(chains) - first) // self.step
+            watch(done + self._num_made)
             if self.kept.folder is not None and self.kept.folder.pace.is_due():
                 with self.kept.folder.pace.writing():
                     acknowledge()
@@ -183,6 +186,10 @@ class Run:
             march(self.kernel, self.chains, until, self.kept.target.describe, hear, journal)
         finally:
             acknowledge()
+
+    def recent(self) -> Draws:
+        """The latest draws that are in memory, for a look."""
+        return every(_part(self._room, 0, self._num_made * self.step), self.step)
 
     @property
     def state(self) -> State:

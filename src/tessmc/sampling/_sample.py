@@ -25,6 +25,7 @@ from tessmc.sampling._arguments import (
 )
 from tessmc.sampling._asked import Asked
 from tessmc.sampling._goal import check_count
+from tessmc.sampling._progress import Progress
 from tessmc.sampling._result import Result
 from tessmc.sampling._session import Resume, Session
 from tessmc.storage import RunFolder
@@ -55,6 +56,7 @@ def sample(
     run_dir: str | os.PathLike[str] | None = None,
     resume: Resume = "auto",
     progress: bool = True,
+    callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
     """Draw from a density known up to a constant: learn a map in a warm-up, then move in its reference space.
 
@@ -88,14 +90,20 @@ def sample(
             on where it stopped, or where it had ended if more draws are asked for, to the very same draws.
         resume: what to do with a folder that holds a run: "auto" to go on with it, "never" to refuse it, "previous" to
             set aside what is damaged and go on from before.
-        progress: show a bar if standard error is a terminal.
+        progress: show how far the run is, on a terminal or in a notebook; elsewhere a few lines go to
+            the logger "tessmc.progress".
+        callback: is called with a `tessmc.Progress`, at most ten times a second. If it returns True, the run ends with
+            the draws so far, as with Ctrl-C. The draws do not depend on it.
 
     Raises:
         BlackBoxError: a black box gave no value; the error has the draws so far.
+        CallbackError: the callback raised an error; this one has the draws so far.
         DensityError: the log density is +inf at some point, or a chain finds no point of finite density.
         StorageError: the folder is damaged, in use, or holds another run.
         TypeError, ValueError: an argument does not fit; nothing has been compiled then.
     """
+    if callback is not None and not callable(callback):
+        raise TypeError(f"`callback` should be a function of a tessmc.Progress, but is {callback!r}")
     check_count("num_chains", num_chains, 1)
     check_count("num_warmup", num_warmup, 0)
     check_count("thin", thin, 1)
@@ -117,5 +125,5 @@ def sample(
             bool(save_warmup),
         )
         layout = as_layout(devices, chain_batch_size, target, num_chains, is_durable=run_dir is not None)
-        session = Session(asked, None if run_dir is None else RunFolder(run_dir), progress, layout)
+        session = Session(asked, None if run_dir is None else RunFolder(run_dir), progress, layout, callback)
         return session.start(resume, goal)

@@ -1,7 +1,7 @@
 """A run from the warm-up to its last draw, which may be interrupted, taken up again and extended."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,11 +11,12 @@ import numpy as np
 
 from tessmc._arrays import in_precision_of
 from tessmc._clock import Clock
-from tessmc._errors import BlackBoxError, DamageError, DensityError, StorageError
+from tessmc._errors import BlackBoxError, CallbackError, DamageError, DensityError, StorageError
 from tessmc.engines import Journal, Layout, Stopped, count_evaluations
 from tessmc.sampling._asked import SCALES, Asked, refuse_another
+from tessmc.sampling._display import Caller, shown
 from tessmc.sampling._goal import Goal, check_count, least_ess, pause_at
-from tessmc.sampling._progress import Bar, progress_bar
+from tessmc.sampling._progress import SILENT, Progress, Reporter
 from tessmc.sampling._result import Result, some_of
 from tessmc.sampling._run import Kept, Run, State, arrays_of, as_groups, as_warmup
 from tessmc.sampling._signals import Wish, heeding_signals
@@ -32,8 +33,16 @@ Resume = Literal["auto", "never", "previous"]
 class Session:
     """One run and its folder, if it has one."""
 
-    def __init__(self, asked: Asked, folder: RunFolder | None, is_shown: bool, layout: Layout | None = None):
+    def __init__(
+        self,
+        asked: Asked,
+        folder: RunFolder | None,
+        is_shown: bool,
+        layout: Layout | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+    ):
         self.asked, self.folder, self.is_shown, self.layout = asked, folder, is_shown, layout
+        self.callback, self.reporter = callback, SILENT
         self.clock = Clock()
         self.journal = Journal()
         self.warmed: Warmed | None = None
@@ -59,7 +68,7 @@ class Session:
             yield
             return
         desk = self.asked.target.desk
-        desk.rest = partial(pause_at, wish, goal)
+        desk.rest = partial(self._pause, wish, goal)
         desk.ledger = NoLedger() if self.folder is None or self.folder.trouble else self.folder.ledger()
         try:
             yield
@@ -95,15 +104,15 @@ class Session:
 
     def _go(self, goal: Goal, wish: Wish, resume: Resume = "auto") -> Result:
         """Warm up, if that is to be done, and draw until the goal is reached or the run is stopped."""
-        is_complete, reason, failure = False, "", None
-        with progress_bar(self.is_shown) as bar:
-            bar.phase("compiling")
+        is_complete, reason = False, ""
+        failure: BlackBoxError | CallbackError | DensityError | None = None
+        with self._watched(wish, goal) as failures:
             try:
                 if self.warmed is None:
-                    self.warmed = self._recalled() or self._warm_up(wish, goal, bar)
+                    self.warmed = self._recalled() or self._warm_up(wish, goal)
                 if self.run is None:
                     self.run = self._begin_sampling(goal, resume)
-                is_complete, reason = self._draw(self.run, goal, wish, bar)
+                is_complete, reason = self._draw(self.run, goal, wish)
             except Stopped as stop:
                 reason = str(stop)
             except (BlackBoxError, DensityError) as error:
@@ -111,12 +120,31 @@ class Session:
             finally:
                 if self.run is not None:
                     self.run.checkpoint()
+        failure = failure or failures()
         result = self._result(is_complete, reason)
         self._sign_off(result)
         if failure is not None:
             failure.result = result
             raise failure
         return result
+
+    @contextmanager
+    def _watched(self, wish: Wish, goal: Goal) -> Iterator[Callable[[], CallbackError | None]]:
+        """Tell who looks on how far it is; what a callback raised is known in the end."""
+        with shown(self.is_shown) as listeners:
+            caller = None if self.callback is None else Caller(self.callback, wish)
+            listeners = [*listeners, *([caller] if caller else [])]
+            self.reporter = Reporter(listeners, self.asked.num_chains, goal, wish)
+            self.reporter.step("compiling", 0, 0)
+            try:
+                yield lambda: None if caller is None else caller.failure()
+            finally:
+                self.reporter = SILENT
+
+    def _pause(self, wish: Wish, goal: Goal) -> None:
+        """Between two pieces of work."""
+        self.reporter.beat()
+        pause_at(wish, goal, self.layout)
 
     def extend(self, num_samples: int) -> Result:
         """So many more draws."""
@@ -210,14 +238,15 @@ class Session:
             return None
         return recalled(self.asked.warmup, task_of(self.asked, self.clock), self.folder)
 
-    def _warm_up(self, wish: Wish, goal: Goal, bar: Bar) -> Warmed:
-        given = partial(pause_at, wish, goal, self.layout), goal.max_evaluations
+    def _warm_up(self, wish: Wish, goal: Goal) -> Warmed:
+        given = partial(self._pause, wish, goal), goal.max_evaluations
         self.journal = Journal(*given) if self.folder is None else self.folder.journal(*given)
         self.journal.layout = self.layout
         if isinstance(self.asked.target, BlackBox) and self.folder is not None:
             # For the fingerprint.
             self.journal.spent = len(SCALES)
-        return warm_up(self.asked, self.folder, self.clock, self.journal, bar.step)
+        self.reporter.journal = self.journal
+        return warm_up(self.asked, self.folder, self.clock, self.journal, self.reporter.step)
 
     def _begin_sampling(self, goal: Goal, resume: Resume) -> Run:
         assert self.warmed is not None
@@ -256,12 +285,13 @@ class Session:
         arrays = arrays_of(self.asked.about_target(), self.asked.keep)
         return DrawStore(folder.draws, arrays, self.asked.num_chains, ATTRIBUTES, "r+")
 
-    def _draw(self, run: Run, goal: Goal, wish: Wish, bar: Bar) -> tuple[bool, str]:
+    def _draw(self, run: Run, goal: Goal, wish: Wish) -> tuple[bool, str]:
         """Whether all that was asked for is there, and why it ended if not by a number of draws."""
         assert self.warmed is not None
-        journal = Journal(partial(pause_at, wish, goal, self.layout), goal.max_evaluations)
+        journal = Journal(partial(self._pause, wish, goal), goal.max_evaluations)
         journal.layout = self.layout
         journal.spent = sum(self.warmed.words["num_evaluations"].values()) - count_evaluations(self.warmed.chains)
+        self.reporter.journal, self.reporter.recent = journal, run.recent
         while True:
             if goal.target_ess is not None and goal.is_look(run.kept.num_draws):
                 ess = least_ess(
@@ -272,7 +302,9 @@ class Session:
             if run.kept.num_draws >= goal.num_draws:
                 break
             with self.clock.time("sampling"):
-                run.draw(goal.next_look(run.kept.num_draws), partial(bar.step, "sampling", goal.num_draws), journal)
+                run.draw(
+                    goal.next_look(run.kept.num_draws), partial(self.reporter.step, "sampling", goal.num_draws), journal
+                )
         if goal.target_ess is None:
             return True, ""
         return False, f"after {goal.num_draws} draws a chain there are fewer than {goal.target_ess:.0f} effective ones"

@@ -11,7 +11,7 @@ from tessmc.sampling._asked import Asked
 from tessmc.sampling._run import together
 from tessmc.storage import RunFolder
 
-Watch = Callable[[str, int, int], None]
+Watch = Callable[..., None]
 
 
 class Warmed(NamedTuple):

@@ -2,6 +2,7 @@
 
 from tessmc.targets._black_box import BlackBox
 from tessmc.targets._bridgestan import StanBlackBox, is_bridgestan
+from tessmc.targets._check import Check, examine
 from tessmc.targets._desk import NoLedger
 from tessmc.targets._form import Form
 from tessmc.targets._function import Target
@@ -12,6 +13,7 @@ from tessmc.targets._target import AbstractTarget, Labels
 __all__ = [
     "AbstractTarget",
     "BlackBox",
+    "Check",
     "Form",
     "Labels",
     "NoLedger",
@@ -20,6 +22,7 @@ __all__ = [
     "PymcTarget",
     "StanBlackBox",
     "Target",
+    "examine",
     "from_numpyro",
     "from_pymc",
     "is_bridgestan",

@@ -1,46 +1,15 @@
-"""The command line: parse, call, print."""
+"""`tessmc bench`."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from tessmc import Result, Target
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-console = Console()
-
-
-@app.callback()
-def main() -> None:
-    """Transport Elliptical Slice Sampling: posteriors by learned maps, without gradients or tuning."""
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the picture.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
-) -> None:
-    """Sample the banana of Figure 1 and Neal's funnel in 10 dimensions, and draw Figure 1."""
-    import tessmc
-    from tessmc.report import figure_one
-
-    banana = tessmc.models.banana()
-    result = _show("The banana of Figure 1", banana, seed)
-    _show("Neal's funnel, d = 10", tessmc.models.funnel(10), seed)
-    path = out / "figure-1.png"
-    assert result.transport is not None
-    maps = {"the exact map": tessmc.models.BananaMap(), "the learned map": result.transport}
-    figure_one(banana, maps, result.unconstrained[:, -10:].reshape(-1, 2), path)
-    console.print(f"Figure 1, with the exact map and with the one just learned: {path}")
-
-
-@app.command()
 def bench(
     model: Annotated[str, typer.Argument(help="One of the models of tessmc.experiments.MODELS, such as oxygen.")],
     peers: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
@@ -61,6 +30,7 @@ def bench(
     """Compare TESS with its peers on a model: every run is a cold process, every speed stands behind the gate."""
     from tessmc import experiments
 
+    console = Console()
     is_counting = budget == "evaluations"
     ours = "tess_box" if is_counting else "tess"
     names = [ours, *(name for name in peers.split(",") if name != ours)]
@@ -91,55 +61,11 @@ def bench(
     console.print("Saved:", *map(str, paths))
 
 
-@app.command()
-def resume(
-    run: Annotated[Path, typer.Argument(help="The folder of the run.")],
-    target: Annotated[str, typer.Argument(help="FILE.py:NAME, the Target or log density that was sampled.")],
-    draws: Annotated[int | None, typer.Option(help="Of each chain, in all; as many as then if not given.")] = None,
-) -> None:
-    """Go on with a run where it stopped, or draw more."""
-    import tessmc
-
-    options = {} if draws is None else {"num_samples": draws}
-    try:
-        found = _find(target)
-        if not isinstance(found, tessmc.targets.AbstractTarget):
-            options["like"] = tessmc.load(run).num_parameters
-        result = tessmc.resume(run, found, **options)
-    except (tessmc.StorageError, tessmc.DensityError, ValueError, TypeError) as error:
-        console.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(2) from error
-    console.print(str(result.summary()), highlight=False, markup=False, soft_wrap=True)
-    if not result.is_complete:
-        raise typer.Exit(130)
-    raise typer.Exit(0 if result.verdict.converged else 3)
-
-
-def _find(spec: str) -> Any:
-    """What a file of Python defines by that name."""
-    import runpy
-
-    path, _, name = spec.rpartition(":")
-    if not path or not Path(path).is_file():
-        raise ValueError(f"the target should be FILE.py:NAME with a file that is there, but is {spec}")
-    names = runpy.run_path(path)
-    if name not in names:
-        raise ValueError(f"{path} defines no {name}")
-    return names[name]
-
-
 def _check_choice(what: str, found: list[str], known: Iterable[str]) -> None:
     unknown = [name for name in found if name not in known]
     if unknown:
         raise typer.BadParameter(f"{what} should be of {', '.join(known)}, but is {', '.join(unknown)}")
 
 
-def _show(title: str, target: "Target", seed: int) -> "Result":
-    import tessmc
-
-    result = tessmc.sample(target, num_samples=400, seed=seed)
-    console.print(f"[bold]{title}[/bold]")
-    console.print(str(result.summary()), "\n", highlight=False, markup=False, soft_wrap=True)
-    if not result.is_complete:
-        raise typer.Exit(1)
-    return result
+def add_to(app: typer.Typer) -> None:
+    app.command()(bench)

@@ -1,0 +1,56 @@
+"""A result on the screen or as JSON, and the exit code that it means."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tessmc.cli._app import CONVERGED, INTERRUPTED, NOT_CONVERGED, say, say_json
+
+if TYPE_CHECKING:
+    from tessmc import Result
+
+
+def tell(result: "Result", as_json: bool, report: Path | None = None, title: str = "") -> None:
+    """Print what came of a run, and write its report if one is wanted."""
+    if report is not None:
+        result.report(report)
+    if as_json:
+        say_json({**as_dict(result), **({} if report is None else {"report": report})})
+        return
+    if title:
+        say(title)
+    say(result.summary())
+    if report is not None:
+        say(f"Report: {report}")
+
+
+def as_dict(result: "Result") -> dict[str, Any]:
+    """A result in words and numbers, without its draws."""
+    table = result.summary().table
+    return {
+        "converged": result.verdict.converged,
+        "reasons": result.verdict.reasons,
+        "is_complete": result.is_complete,
+        "reason": result.reason,
+        "num_chains": result.num_chains,
+        "num_draws": result.num_draws,
+        "stride": result.stride,
+        "num_evaluations": result.num_evaluations_by_phase,
+        "timings": result.timings,
+        "notes": result.notes,
+        "run_dir": result.run_dir,
+        "parameters": {name: dict(row) for name, row in table.iterrows()},
+    }
+
+
+def exit_code(result: "Result", target_ess: float | None = None) -> int:
+    """What a script is told: an end that the user set, such as a time, is an end; an ESS not reached is not."""
+    if result.reason.startswith("interrupted"):
+        return INTERRUPTED
+    is_short = target_ess is not None and not result.is_complete
+    return CONVERGED if result.verdict.converged and not is_short else NOT_CONVERGED
+
+
+def end(result: "Result", target_ess: float | None = None) -> None:
+    raise typer.Exit(exit_code(result, target_ess))

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import platform
 import tempfile
+import zlib
 from pathlib import Path
 
 import jax
@@ -13,8 +15,22 @@ logger = logging.getLogger(__name__)
 
 
 def cache_path() -> Path:
-    """Where compiled programs are kept, if nothing else is said: in the user's cache folder."""
-    return user_cache_path("tessmc") / "compiled"
+    """Where compiled programs are kept, if nothing else is said: in the user's cache folder.
+
+    Machines that share a home may have other processors, to which such a program can mean an illegal instruction: each
+    kind has a folder of its own.
+    """
+    return user_cache_path("tessmc") / "compiled" / f"{platform.machine()}-{zlib.crc32(_features()):08x}"
+
+
+def _features() -> bytes:
+    """What the processor can do, as far as the system says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_bytes().splitlines()
+    except OSError:
+        return platform.processor().encode()
+    # Once for every core.
+    return b"".join(sorted({line for line in lines if line.startswith((b"flags", b"Features", b"model name"))}))
 
 
 def enable_cache(path: str | os.PathLike[str] | None = None) -> Path | None:

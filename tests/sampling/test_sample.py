@@ -1,6 +1,5 @@
 """`sample` from end to end: right answers, honest accounts, and sentences for what does not fit."""
 
-import io
 import subprocess
 import sys
 import warnings
@@ -13,12 +12,10 @@ import numpy as np
 import pytest
 from flowjax.bijections import Affine, Identity
 from numpyro.distributions import constraints
-from rich.console import Console
 
 import tessmc
 from tessmc import DensityError, Warmup
 from tessmc.models import BananaMap, banana
-from tessmc.sampling import _progress
 from tessmc.sampling._troubles import light_tails, standing, unseen
 
 QUICK = Warmup.paper(num_initial_steps=50, num_initial_draws=64)
@@ -331,35 +328,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_compiled(case, monkeypa
 def test_nothing_is_printed(capfd):
     tessmc.sample(normal, like=1, num_chains=4, num_warmup=2, num_samples=2, warmup=QUICK)
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_bar_moves_on_a_terminal_and_goes_away():
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=80)
-    with _progress.progress_bar(True, console) as bar:
-        bar.phase("compiling")
-        for done in (0, 200, 400):
-            bar.step("warm-up", 400, done)
-            bar._progress.refresh()
-    shown = screen.getvalue()
-    assert "200/400" in shown
-    assert "400/400" in shown
-
-
-@pytest.mark.parametrize(("is_wanted", "is_terminal"), [(False, True), (True, False)])
-def test_the_bar_is_silent_when_told_or_when_nobody_looks(is_wanted, is_terminal):
-    screen = io.StringIO()
-    with _progress.progress_bar(is_wanted, Console(file=screen, force_terminal=is_terminal)) as bar:
-        bar.step("warm-up", 400, 200)
-    assert screen.getvalue() == ""
-
-
-def test_progress_is_heard_during_both_phases(monkeypatch):
-    heard = []
-    monkeypatch.setattr(_progress.Bar, "step", lambda _, *step: heard.append(step))
-    tessmc.sample(normal, like=1, num_chains=4, num_warmup=7, num_samples=9, warmup=QUICK)
-    assert ("warm-up", 7, 7) in heard
-    assert ("sampling", 9, 9) in heard
 
 
 def test_import_changes_no_global_setting():

@@ -139,10 +139,11 @@ def _about_rounding(
     """How far the value moves where its position moves by its own rounding, at the best half of the points."""
     spacing = float(jnp.finfo(target.dtype).eps)
     moved = np.asarray(density(points * (1 + 4 * spacing)))
-    best = np.isfinite(values) & np.isfinite(moved)
-    if not best.any():
+    is_known = np.isfinite(values) & np.isfinite(moved)
+    if not is_known.any():
         return []
-    best &= values >= np.median(values[best])
+    values, moved = values[is_known], moved[is_known]
+    best = values >= np.median(values)
     noise = float(np.median(np.maximum(np.abs(moved - values), spacing * np.abs(values))[best]))
     if noise <= MAX_NOISE:
         return []

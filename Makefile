@@ -17,7 +17,7 @@ setup: .venv/ready ## make .venv with the pinned packages and tessmc itself
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-demo: setup ## sample the banana and a funnel, draw Figure 1 into demo/
+demo: setup ## sample the banana and a funnel; Figure 1 and a report into demo/
 	$(BIN)/tessmc demo
 
 test: setup ## the test suite, a few minutes

@@ -22,10 +22,14 @@ EXIT_CODES = (
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EXIT_CODES)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep compiled programs for the next run.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.", metavar="")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.", metavar="")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Do not keep compiled programs for the next run.", metavar="")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", metavar="")]
 
 
 @app.callback()
@@ -64,7 +68,7 @@ def _plain(value: Any) -> Any:
 def complain(sentence: str, style: str = "bold red", head: str = "Error: ") -> None:
     """Print on standard error."""
     console = Console(stderr=True)
-    console.print(Text(head, style=style) + Text(sentence, style="default"), soft_wrap=True, highlight=False)
+    console.print(Text.assemble((head, style), sentence), soft_wrap=True, highlight=False)
 
 
 @contextmanager

@@ -11,21 +11,26 @@ from rich.table import Table
 
 
 def bench(
-    model: Annotated[str, typer.Argument(help="One of the models of tessmc.experiments.MODELS, such as oxygen.")],
-    peers: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
+    model: Annotated[
+        str, typer.Argument(help="One of the models of tessmc.experiments.MODELS, such as oxygen.", metavar="MODEL")
+    ],
+    peers: Annotated[str, typer.Option(help="all, or names with commas between them.", metavar="NAMES")] = "all",
     budget: Annotated[
         str,
         typer.Option(
             help="paper: 128 chains x (400 + 100). gate: until it passes, or --limit. evaluations: likewise, of those "
-            "who need no gradient, and the density evaluations are counted."
+            "who need no gradient, and the density evaluations are counted.",
+            metavar="NAME",
         ),
     ] = "gate",
-    seeds: Annotated[int, typer.Option(help="Runs of every sampler; the table has their medians.", min=1)] = 3,
-    limit: Annotated[float, typer.Option(help="Seconds that every run may take.", min=1)] = 300.0,
-    draws: Annotated[int, typer.Option(help="Of each chain, at a time.", min=10)] = 100,
-    out: Annotated[Path, typer.Option(help="The folder for the table (JSON, Markdown) and the picture.")] = Path(
-        "bench"
-    ),
+    seeds: Annotated[
+        int, typer.Option(help="Runs of every sampler; the table has their medians.", metavar="N", min=1)
+    ] = 3,
+    limit: Annotated[float, typer.Option(help="Seconds that every run may take.", metavar="N", min=1)] = 300.0,
+    draws: Annotated[int, typer.Option(help="Of each chain, at a time.", metavar="N", min=10)] = 100,
+    out: Annotated[
+        Path, typer.Option(help="The folder for the table (JSON, Markdown) and the picture.", metavar="FOLDER")
+    ] = Path("bench"),
 ) -> None:
     """Compare TESS with its peers on a model: every run is a cold process, every speed stands behind the gate."""
     from tessmc import experiments

@@ -10,9 +10,9 @@ from tessmc.cli._target import LIKE, WHAT_IT_IS, find_target
 
 
 def check(
-    target: Annotated[str, typer.Argument(help=WHAT_IT_IS, show_default=False)],
-    like: Annotated[int | None, typer.Option(help=LIKE, min=1)] = None,
-    points: Annotated[int, typer.Option(help="At which the log density is asked.", min=1)] = 64,
+    target: Annotated[str, typer.Argument(help=WHAT_IT_IS, show_default=False, metavar="FILE.py:NAME")],
+    like: Annotated[int | None, typer.Option(help=LIKE, metavar="N", min=1)] = None,
+    points: Annotated[int, typer.Option(help="At which the log density is asked.", metavar="N", min=1)] = 64,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

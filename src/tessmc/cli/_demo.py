@@ -7,14 +7,15 @@ import typer
 from rich.text import Text
 
 from tessmc.cli._app import INTERRUPTED, Debug, NoCache, Quiet, keep_programs, say, talking
+from tessmc.cli._outcome import coloured
 
 if TYPE_CHECKING:
     from tessmc import Result, Target
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the pictures.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="The same seed gives the same draws.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="The folder for the pictures.", metavar="FOLDER")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same draws.", metavar="N", min=0)] = 0,
     quiet: Quiet = False,
     no_cache: NoCache = False,
     debug: Debug = False,
@@ -42,7 +43,7 @@ def show(title: str, target: "Target", seed: int, quiet: bool) -> "Result":
     import tessmc
 
     result = tessmc.sample(target, num_samples=400, seed=seed, progress=not quiet)
-    say(Text(title, style="bold"), result.summary(), "")
+    say(Text(title, style="bold"), coloured(result), "")
     if not result.is_complete:
         raise typer.Exit(INTERRUPTED)
     return result

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.text import Text
 
 from tessmc.cli._app import CONVERGED, INTERRUPTED, NOT_CONVERGED, say, say_json
 
@@ -20,9 +21,19 @@ def tell(result: "Result", as_json: bool, report: Path | None = None, title: str
         return
     if title:
         say(title)
-    say(result.summary())
+    say(coloured(result))
+    if result.run_dir is not None and is_interrupted(result):
+        say("To go on with it, give the same command again.")
     if report is not None:
         say(f"Report: {report}")
+
+
+def coloured(result: "Result") -> Text:
+    """The summary, with the first words of the verdict in a colour."""
+    text = Text(str(result.summary()))
+    text.highlight_regex(r"(?m)^Converged:", "bold green")
+    text.highlight_regex(r"(?m)^(Not converged|Incomplete):", "bold yellow")
+    return text
 
 
 def as_dict(result: "Result") -> dict[str, Any]:
@@ -46,11 +57,17 @@ def as_dict(result: "Result") -> dict[str, Any]:
 
 def exit_code(result: "Result", target_ess: float | None = None) -> int:
     """What a script is told: an end that the user set, such as a time, is an end; an ESS not reached is not."""
-    if result.reason.startswith("interrupted"):
+    if is_interrupted(result):
         return INTERRUPTED
     is_short = target_ess is not None and not result.is_complete
     return CONVERGED if result.verdict.converged and not is_short else NOT_CONVERGED
 
 
+def is_interrupted(result: "Result") -> bool:
+    """Whether a signal has ended the run."""
+    return not result.is_complete and result.reason.startswith("interrupted")
+
+
 def end(result: "Result", target_ess: float | None = None) -> None:
+    """Leave the command."""
     raise typer.Exit(exit_code(result, target_ess))

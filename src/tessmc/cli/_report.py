@@ -9,10 +9,10 @@ from tessmc.cli._app import Debug, say, talking
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of the run, finished or not.", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option(help="The file; RUN/report.html if not given.", show_default=False)
-    ] = None,
+    run: Annotated[
+        Path, typer.Argument(help="The folder of the run, finished or not.", show_default=False, metavar="RUN")
+    ],
+    out: Annotated[Path | None, typer.Option(help="The file; RUN/report.html if not given.", metavar="HTML")] = None,
     debug: Debug = False,
 ) -> None:
     """Write one page with pictures about a run that is in a folder."""

@@ -9,29 +9,55 @@ from tessmc.cli._app import EXIT_CODES, Debug, Json, NoCache, Quiet, keep_progra
 from tessmc.cli._outcome import end, tell
 from tessmc.cli._target import EXECUTOR, LIKE, WHAT_IT_IS, executor_of, find_target
 
-Report = Annotated[Path | None, typer.Option(help="Write a page with pictures to this file, such as report.html.")]
-Like = Annotated[int | None, typer.Option(help=LIKE, min=1)]
-Ess = Annotated[float | None, typer.Option(help="Draw until every parameter has so many effective draws.")]
-Seconds = Annotated[float | None, typer.Option(help="End after so long, with what there is.")]
-Evaluations = Annotated[int | None, typer.Option(help="End after so many density evaluations.", min=1)]
-Workers = Annotated[str | None, typer.Option(help=EXECUTOR)]
+HOW, END, OUT = "How it is drawn", "When it ends, whatever comes first", "What comes of it"
+
+Spec = Annotated[str, typer.Argument(help=WHAT_IT_IS, show_default=False, metavar="FILE.py:NAME")]
+Ess = Annotated[
+    float | None,
+    typer.Option(help="Every parameter has so many effective draws.", metavar="N", rich_help_panel=END),
+]
+Seconds = Annotated[float | None, typer.Option(help="So many seconds have gone by.", metavar="N", rich_help_panel=END)]
+Evaluations = Annotated[
+    int | None, typer.Option(help="The density was asked so many times.", metavar="N", min=1, rich_help_panel=END)
+]
+Workers = Annotated[str | None, typer.Option(help=EXECUTOR, metavar="WHO:N", rich_help_panel=HOW)]
+Report = Annotated[
+    Path | None, typer.Option(help="Write a page with pictures to this file.", metavar="HTML", rich_help_panel=OUT)
+]
 
 
 def sample(
-    target: Annotated[str, typer.Argument(help=WHAT_IT_IS, show_default=False)],
-    like: Like = None,
-    chains: Annotated[int, typer.Option(help="Chains that run side by side.", min=1)] = 128,
-    warmup: Annotated[int, typer.Option(help="Transitions of each chain to learn the map from.", min=0)] = 400,
+    target: Spec,
+    like: Annotated[int | None, typer.Option(help=LIKE, metavar="N", min=1, rich_help_panel=HOW)] = None,
+    chains: Annotated[
+        int, typer.Option(help="Chains that run side by side.", metavar="N", min=1, rich_help_panel=HOW)
+    ] = 128,
+    warmup: Annotated[
+        int, typer.Option(help="Transitions of each chain to learn from.", metavar="N", min=0, rich_help_panel=HOW)
+    ] = 400,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same draws.", metavar="N", min=0, rich_help_panel=HOW)
+    ] = 0,
+    executor: Workers = None,
     draws: Annotated[
-        int | None, typer.Option(help="Of each chain; 100, or as many as --target-ess needs.", min=1)
+        int | None,
+        typer.Option(
+            help="Each chain has made so many draws: 100 if not given, or any number with --target-ess.",
+            metavar="N",
+            min=1,
+            rich_help_panel=END,
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same draws.", min=0)] = 0,
     target_ess: Ess = None,
     max_seconds: Seconds = None,
     max_evaluations: Evaluations = None,
-    executor: Workers = None,
     run_dir: Annotated[
-        Path | None, typer.Option(help="A folder that keeps the run; the same command again goes on with it.")
+        Path | None,
+        typer.Option(
+            help="Keep the run in this folder; the same command again goes on with it.",
+            metavar="FOLDER",
+            rich_help_panel=OUT,
+        ),
     ] = None,
     report: Report = None,
     json: Json = False,
@@ -65,15 +91,21 @@ def sample(
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="The folder of the run.", show_default=False)],
-    target: Annotated[str, typer.Argument(help=WHAT_IT_IS, show_default=False)],
+    run: Annotated[Path, typer.Argument(help="The folder of the run.", show_default=False, metavar="RUN")],
+    target: Spec,
+    executor: Workers = None,
     draws: Annotated[
-        int | None, typer.Option(help="Of each chain, in all; as many as then if not given.", min=1)
+        int | None,
+        typer.Option(
+            help="Each chain has made so many draws in all; as many as then if not given.",
+            metavar="N",
+            min=1,
+            rich_help_panel=END,
+        ),
     ] = None,
     target_ess: Ess = None,
     max_seconds: Seconds = None,
     max_evaluations: Evaluations = None,
-    executor: Workers = None,
     report: Report = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -1,8 +1,11 @@
 """A run as a person sees it: two lines that move on a terminal or in a notebook, and a few lines in a log elsewhere."""
 
 import logging
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,26 +31,25 @@ class Display:
 
     def __init__(self) -> None:
         self.progress: Progress | None = None
+        self._heard = 0.0
         self._spinner = Spinner("dots")
 
     def __call__(self, progress: Progress) -> None:
-        self.progress = progress
+        self.progress, self._heard = progress, time.perf_counter()
 
     def render(self) -> RenderableType:
-        """The lines as they are now."""
-        progress = self.progress
-        first = Table.grid(padding=(0, 1), expand=True)
-        first.add_column(no_wrap=True)
-        first.add_column(ratio=1)
-        first.add_column(no_wrap=True, justify="right")
-        name = Table.grid(padding=(0, 1))
-        name.add_row(self._spinner, Text("starting" if progress is None else progress.phase, style="bold"))
-        fraction = None if progress is None else progress.fraction
-        bar = ProgressBar(1.0, fraction or 0.0, pulse=fraction is None)
-        if progress is None:
-            return first
-        first.add_row(name, bar, Text(" · ".join(filter(None, [how_far(progress), how_long(progress)]))))
-        return Group(first, Text("  " + " · ".join(how_well(progress)), style="dim", no_wrap=True, overflow="ellipsis"))
+        """The lines as they are now; clocks go on while nothing is heard."""
+        if self.progress is None:
+            return Text("")
+        progress = later(self.progress, time.perf_counter() - self._heard)
+        line = Table.grid(padding=(0, 1), expand=True)
+        line.add_column(no_wrap=True)
+        line.add_column(no_wrap=True)
+        line.add_column(ratio=1)
+        bar = ProgressBar(1.0, progress.fraction or 0.0, pulse=progress.fraction is None)
+        numbers = Text(" · ".join(filter(None, [how_far(progress), how_long(progress)])))
+        line.add_row(self._spinner, Text(progress.phase, style="bold"), bar, numbers)
+        return Group(line, Text("  " + " · ".join(how_well(progress)), style="dim", no_wrap=True, overflow="ellipsis"))
 
 
 class Lines:
@@ -65,6 +67,13 @@ class Lines:
         self._phase = progress.phase
         words = [how_far(progress), *how_well(progress), how_long(progress)]
         logger.info("%s: %s", progress.phase, ", ".join(filter(None, words)))
+
+
+def later(progress: Progress, seconds: float) -> Progress:
+    """The same, so many seconds later."""
+    left = None if progress.seconds_left is None else progress.seconds_left - seconds
+    left = None if left is None or left < 0 else left
+    return replace(progress, seconds=progress.seconds + seconds, seconds_left=left)
 
 
 def how_far(progress: Progress) -> str:
@@ -111,8 +120,10 @@ def shown(is_wanted: bool, console: Console | None = None) -> Iterator[list[List
     if not is_wanted:
         yield []
         return
-    console = console or Console(stderr=True)
-    if not (console.is_terminal or (console.is_jupyter and find_spec("ipywidgets"))):
+    # Where colours are forced upon a file, lines that move are still of no use.
+    console = console or Console(stderr=True, force_terminal=sys.stderr.isatty())
+    is_live = find_spec("ipywidgets") if console.is_jupyter else console.is_terminal and not console.is_dumb_terminal
+    if not is_live:
         yield [Lines()] if logger.isEnabledFor(logging.INFO) else []
         return
     display = Display()

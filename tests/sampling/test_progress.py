@@ -3,8 +3,8 @@
 import io
 import logging
 import sys
-import time
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -208,36 +208,27 @@ def test_a_terminal_shows_two_lines_that_go_away(width):
     assert screen.getvalue().rstrip().endswith("\x1b[1A\x1b[2K")
 
 
-def test_a_notebook_shows_the_same(monkeypatch):
+def test_a_notebook_shows_the_same_and_clears_it(monkeypatch):
     cells = []
 
-    class Output:
-        def __enter__(self):
-            cells.append("written")
+    class Handle:
+        def update(self, data, raw):
+            assert raw
+            cells.append(data)
 
-        def __exit__(self, *_):
-            pass
-
-        def clear_output(self, wait):
-            assert wait
-
-        def close(self):
-            cells.append("closed")
-
-    widgets, ipython = types.ModuleType("ipywidgets"), types.ModuleType("IPython.display")
-    widgets.Output, widgets.__spec__ = Output, types.SimpleNamespace()
-    ipython.display = lambda *_: cells.append("shown")
-    for module in (widgets, ipython):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+    module = types.ModuleType("IPython.display")
+    module.display = lambda _, raw, display_id: Handle() if raw and display_id else None
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
-    with _display.shown(True, Console(force_jupyter=True)) as listeners:
-        assert isinstance(listeners[0], _display.Display)
-        listeners[0](EVENT)
-        deadline = time.monotonic() + 20
-        while "written" not in cells and time.monotonic() < deadline:
-            time.sleep(0.05)
-    assert "written" in cells
-    assert "closed" in cells
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    with _display.shown(True, Console(force_jupyter=True)) as (notebook,):
+        notebook(replace(EVENT, phase="<learning>", fraction=None))
+        notebook(EVENT)
+    first, second, last = cells
+    assert "<b>&lt;learning&gt;</b> <progress></progress>" in first["text/html"]
+    assert '<progress value="0.600"></progress> 240/400 draws · 0:12, 0:08 left' in second["text/html"]
+    assert second["text/plain"].startswith("sampling: 240/400 draws")
+    assert second["text/plain"].endswith("R-hat 1.004 · ESS 21,400")
+    assert last == {"text/html": "", "text/plain": ""}
 
 
 def test_elsewhere_a_few_lines_are_logged(caplog):

@@ -4,9 +4,9 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
+from html import escape
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -50,6 +50,28 @@ class Display:
         numbers = Text(" · ".join(filter(None, [how_far(progress), how_long(progress)])))
         line.add_row(self._spinner, Text(progress.phase, style="bold"), bar, numbers)
         return Group(line, Text("  " + " · ".join(how_well(progress)), style="dim", no_wrap=True, overflow="ellipsis"))
+
+
+class Notebook:
+    """The same two lines below a cell of Jupyter, by what every notebook has: no widgets are needed."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._handle = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def __call__(self, progress: Progress) -> None:
+        bar = "<progress>" if progress.fraction is None else f'<progress value="{progress.fraction:.3f}">'
+        far, well = " · ".join(filter(None, [how_far(progress), how_long(progress)])), " · ".join(how_well(progress))
+        page = f"<b>{escape(progress.phase)}</b> {bar}</progress> {escape(far)}<br><small>{escape(well)}</small>"
+        self._show(page, f"{progress.phase}: {far}\n{well}")
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._show("", "")
+
+    def _show(self, page: str, text: str) -> None:
+        self._handle.update({"text/html": page, "text/plain": text}, raw=True)
 
 
 class Lines:
@@ -122,13 +144,15 @@ def shown(is_wanted: bool, console: Console | None = None) -> Iterator[list[List
         return
     # Where colours are forced upon a file, lines that move are still of no use.
     console = console or Console(stderr=True, force_terminal=sys.stderr.isatty())
-    is_live = find_spec("ipywidgets") if console.is_jupyter else console.is_terminal and not console.is_dumb_terminal
-    if not is_live:
+    if console.is_jupyter:
+        with closing(Notebook()) as notebook:
+            yield [notebook]
+    elif console.is_terminal and not console.is_dumb_terminal:
+        display = Display()
+        with Live(get_renderable=display.render, console=console, transient=True, refresh_per_second=8):
+            yield [display]
+    else:
         yield [Lines()] if logger.isEnabledFor(logging.INFO) else []
-        return
-    display = Display()
-    with Live(get_renderable=display.render, console=console, transient=True, refresh_per_second=8):
-        yield [display]
 
 
 class Caller:

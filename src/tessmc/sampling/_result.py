@@ -309,7 +309,8 @@ class Summary:
     def __str__(self) -> str:
         formats = {"ess_bulk": "{:.0f}".format, "ess_tail": "{:.0f}".format, "r_hat": "{:.3f}".format}
         numbers = {name: "{:.4g}".format for name in self.table.columns if name not in formats}
-        return f"{self.table.to_string(formatters={**numbers, **formats})}\n{self.footer}\n{self.verdict}"
+        table = "" if self.table.empty else f"{self.table.to_string(formatters={**numbers, **formats})}\n"
+        return f"{table}{self.footer}\n{self.verdict}"
 
     def _repr_html_(self) -> str:
         return f"{self.table.to_html(float_format='{:.4g}'.format)}<p>{self.footer}<br>{self.verdict}</p>"

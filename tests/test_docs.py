@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_readme import run_examples
 
 import tessmc
+from test_readme import run_examples
 
 ROOT = Path(__file__).parents[1]
 EXPLORE = (ROOT / "docs" / "explore" / "index.html").as_uri()
@@ -54,7 +54,7 @@ def test_links_inside_the_site_lead_somewhere(site):
     for page in site.rglob("*.html"):
         if page.name == "404.html":
             continue
-        for link in re.findall(r'(?:href|src)="([^":#?]+)[^"]*"', page.read_text()):
+        for link in re.findall(r'(?:href|src)="([^":#?]+)(?:[#?][^"]*)?"', page.read_text()):
             place = (page.parent / link).resolve()
             assert place.is_file() or (place / "index.html").is_file(), f"{page.relative_to(site)} links to {link}"
 
@@ -92,7 +92,9 @@ EXACT = [(0, 8), (8, 2 * 8**2), (2, 9), (9, 768 + 2 * 9**2)]
 def z_scores(page, name: str, forgotten: str = "") -> list[float]:
     page.goto(EXPLORE)
     found = page.evaluate(SCORES, [name, forgotten])
-    return [abs(value - mean) / math.sqrt(variance / 5000) for value, (mean, variance) in zip(found, EXACT, strict=True)]
+    return [
+        abs(value - mean) / math.sqrt(variance / 5000) for value, (mean, variance) in zip(found, EXACT, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", ["exact", "rough", "none"])

@@ -11,7 +11,8 @@ from tessmc._clock import Clock
 from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation._auto import as_ladder
 from tessmc.adaptation._buffer import Drawn, winsorised
-from tessmc.adaptation._windows import MAX_STRIDE, Windows, stride_for
+from tessmc.adaptation._stride import MAX_LONG_STRIDE, MAX_STRIDE, stride_by_r_hat, stride_for
+from tessmc.adaptation._windows import Windows
 from tessmc.models import BananaMap, banana
 from tessmc.transports import ladder_map
 
@@ -139,15 +140,33 @@ def test_chains_under_another_map_stay_where_they_are():
     assert jnp.array_equal(after.chains.num_evaluations - camp.chains.num_evaluations, draws.num_tries.sum(axis=1))
 
 
-@pytest.mark.parametrize(("memory", "stride"), [(0.0, 1), (0.4, 1), (0.65, 2), (0.9, MAX_STRIDE), (0.99, 1)])
-def test_slow_chains_make_several_transitions_for_a_draw(memory, stride):
-    """Of an autoregression a draw is worth (1 - memory)/(1 + memory) independent ones: 1, 0.43, 0.21, 0.05, 0.005."""
+def remembering(memory):
+    """An autoregression: a draw is worth (1 - memory)/(1 + memory) independent ones."""
     noise = np.random.default_rng(0).normal(size=(64, 120, 2))
     draws = noise.copy()
     for step in range(1, 120):
         draws[:, step, 1] = memory * draws[:, step - 1, 1] + np.sqrt(1 - memory**2) * noise[:, step, 1]
+    return draws
+
+
+# 1, 0.43, 0.21, 0.05, 0.005 of an independent draw.
+@pytest.mark.parametrize(("memory", "stride"), [(0.0, 1), (0.4, 1), (0.65, 2), (0.9, MAX_STRIDE), (0.99, 1)])
+def test_slow_chains_make_several_transitions_for_a_draw(memory, stride):
+    draws = remembering(memory)
     assert stride_for(draws) == stride
     assert stride_for(draws[:, :10]) == 1
+
+
+# R-hat is 1 + (τ - 1)/n, with τ = (1 + memory)/(1 - memory): 1, 2.3, 4.7, 199.
+@pytest.mark.parametrize(("memory", "low", "high"), [(0.0, 1, 1), (0.4, 2, 5), (0.65, 5, 11), (0.99, 1, 1)])
+def test_chains_that_agree_slowly_make_as_many_transitions_as_r_hat_asks_for(memory, low, high):
+    draws = remembering(memory)
+    assert low <= stride_by_r_hat(draws) <= high
+    assert stride_by_r_hat(draws[:, :10]) == 1
+
+
+def test_the_transitions_for_a_draw_have_a_bound():
+    assert stride_by_r_hat(remembering(0.85)) == MAX_LONG_STRIDE
 
 
 def test_every_so_many_transitions_are_a_draw(monkeypatch):

@@ -9,11 +9,11 @@ import tessmc
 from tessmc._clock import Clock
 from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation import _path as path
-from tessmc.adaptation._buffer import in_a_row, log_ratios, mix, take
+from tessmc.adaptation._buffer import Drawn, in_a_row, log_ratios, mix, take
 from tessmc.kernels import StudentT
 from tessmc.models import banana, funnel
 from tessmc.targets import Target
-from tessmc.transports import Spread, with_spread
+from tessmc.transports import Spread, spread_of_map, with_spread
 
 
 def arrived(target, num_chains=32):
@@ -92,6 +92,13 @@ def standing(target, positions):
     return task, camp._replace(chains=camp.chains._replace(state=state), law=StudentT(0))
 
 
+def standing_for(camp, log_density):
+    """The positions of the chains, as draws that were held out."""
+    positions = np.asarray(camp.chains.state.position)
+    drawn = Drawn(positions, np.array([float(log_density(position)) for position in positions]))
+    return mix(drawn, take(drawn, np.arange(0)), 2**11, camp.law)
+
+
 def test_chains_in_a_mode_that_the_map_does_not_know_stand_apart():
     rng = np.random.default_rng(1)
     half = 20 / np.sqrt(10)
@@ -113,12 +120,54 @@ def test_chains_start_anew_from_a_map_learned_without_them():
     """From chains that stand in one corner of a funnel to all of it."""
     rng = np.random.default_rng(2)
     task, camp = standing(funnel(6), np.c_[2 + 0.3 * rng.normal(size=64), 5 * rng.normal(size=(64, 5))])
-    learned = path.start_anew(task, camp, 10.0, jr.key(5), rng)
+    learned = path.start_anew(task, camp, standing_for(camp, task.target.log_density), jr.key(5), rng)
     assert learned.is_better
     assert learned.s < 1
     log_scale = np.asarray(learned.camp.chains.state.position)[:, 0]
     assert abs(log_scale.mean()) < 0.8
     assert 1 < log_scale.std() < 2
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_what_is_linear_is_left_to_the_affine_layer(monkeypatch):
+    """Coordinates correlated by 0.9999: what couplings make of them in so few steps tells the affine layer enough."""
+    monkeypatch.setattr(path, "FAR_FROM_GOOD", 0.2)
+    rng = np.random.default_rng(2)
+    cov = 0.9999 + 0.0001 * np.eye(6)
+    precision = jnp.asarray(np.linalg.inv(cov), jnp.float32)
+    target = Target(lambda x: -x @ precision @ x / 2, jnp.zeros(6))
+    task, camp = standing(target, rng.normal(size=(64, 6)))
+    learned = path.start_anew(task, camp, standing_for(camp, target.log_density), jr.key(5), rng)
+    assert learned.is_better
+    assert learned.s < 0.2
+    found = spread_of_map(learned.camp.transport)
+    # Most of the correlation is in the affine layer, which began without any.
+    assert 2 * np.linalg.slogdet(found.factor)[1] < np.linalg.slogdet(cov)[1] / 2
+
+
+def at_two_places(log_weight):
+    """All chains in one of two modes far apart, a map on the other, and the log of its weight over that of theirs."""
+    rng = np.random.default_rng(1)
+
+    def log_density(x):
+        chains, other = (-jnp.sum((x - centre) ** 2) / 2 for centre in (jnp.full(10, 30.0), jnp.zeros(10)))
+        return jnp.logaddexp(chains, log_weight + other)
+
+    task, camp = standing(Target(log_density, jnp.zeros(10)), 30 + rng.normal(size=(64, 10)))
+    held = standing_for(camp, log_density)
+    near = camp._replace(transport=with_spread(camp.transport, Spread(np.full(10, 30.0), np.ones(10), np.eye(10))))
+    anywhere = Spread(np.zeros(10), np.ones(10), np.eye(10))
+    references = rng.normal(size=(64, 10)).astype(np.float32)
+    return path._learn_under(task, camp, anywhere, jr.key(5), references, rng), near, held
+
+
+@pytest.mark.usefixtures("few_steps")
+@pytest.mark.parametrize(("log_weight", "is_negligible"), [(0.0, False), (10.0, False), (100.0, True)])
+def test_a_place_that_the_chains_know_may_be_left_if_it_weighs_nothing(log_weight, is_negligible):
+    found, near, held = at_two_places(log_weight)
+    # Both know their mode well, and then both bounds are exact.
+    assert abs(found.bound - log_weight - 5 * np.log(2 * np.pi)) < 0.3
+    assert path.outweighs(found, near, held) == is_negligible
 
 
 def test_many_dimensions_that_chains_cannot_teach_are_learned_from_the_target():

@@ -13,6 +13,8 @@ from tessmc._types import Point, Points, Scalar
 from tessmc.kernels import AbstractLaw, log_normal
 
 MAX_WEIGHT = 16.0
+# Nats.
+FAR = 4.0
 
 
 def kl_from_target(transport: AbstractBijection, positions: Points) -> Scalar:
@@ -29,28 +31,50 @@ def kl_from_reference(
     return -jnp.mean(jax.vmap(log_density)(positions) + log_dets)
 
 
-def divergences_by_path(
-    transport: AbstractBijection,
-    law: AbstractLaw,
-    log_density: Callable[[Point], Scalar],
-    references: Points,
-    share: Scalar,
-) -> Scalar:
-    """(1 - share) KL(φ̂‖π) + share KL(π‖φ̂), both from draws of φ̂, with gradients along the path x = T(u) alone.
+def ratios_along_path(
+    transport: AbstractBijection, law: AbstractLaw, log_density: Callable[[Point], Scalar], references: Points
+) -> Float[Array, " draw"]:
+    """R = log π - log φ̂ at x = T(u), to be differentiated along that path alone, with log φ̂ as a function of x fixed.
 
-    What is left out of the first, E ∇ψ log φ̂(x) at fixed x, is zero; its noise would not be. So the gradient has no
-    variance where the map is perfect (Roeder, Wu and Duvenaud 2017). The gradient of the second is the same with draws
-    weighed by π/φ̂ (Tucker et al. 2019); no draw counts more than `MAX_WEIGHT` times.
+    What is left out of the gradient of KL(φ̂‖π), E ∇ψ log φ̂(x) at fixed x, is zero; its noise would not be. So the
+    gradient vanishes at every single point where the map is perfect (Roeder, Wu and Duvenaud 2017).
     """
     positions = jax.vmap(transport.transform)(references)
-    fixed = jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, transport)
-    log_ratios = jax.vmap(log_density)(positions) - log_pushed(fixed, law, positions)
+    return jax.vmap(log_density)(positions) - log_pushed(_fixed(transport), law, positions)
+
+
+def divergences_by_path(log_ratios: Float[Array, " draw"], share: Scalar) -> Scalar:
+    """(1 - share) KL(φ̂‖π) + share KL(π‖φ̂), of `ratios_along_path` at draws of φ.
+
+    The gradient of the second is that of the first with draws weighed by π/φ̂ (Tucker et al. 2019); no draw counts more
+    than `MAX_WEIGHT` times.
+    """
     # Beyond a wall there is no gradient to follow.
     is_inside = jnp.isfinite(log_ratios)
     known = jax.lax.stop_gradient(jnp.where(is_inside, log_ratios, -jnp.inf))
     weights = jnp.exp(known - jnp.max(known))
     weights = jnp.minimum(weights / jnp.mean(weights), MAX_WEIGHT)
     return -jnp.mean((1 - share + share * weights) * jnp.where(is_inside, log_ratios, 0))
+
+
+def kl_from_target_by_path(log_ratios: Float[Array, " draw"], usual: Scalar) -> Scalar:
+    """KL(π‖φ̂), of `ratios_along_path` at the u of draws from π (Vaitl et al. 2022).
+
+    Draws of another law do as well, since a perfect map is perfect at each of them. Where r is more than `FAR` nats
+    above what is usual, its slope counts for less, as much as if r went on in proportion.
+    """
+    is_inside = jnp.isfinite(log_ratios)
+    away = jax.lax.stop_gradient(jnp.where(is_inside, log_ratios, 0) - usual)
+    return -jnp.mean(jnp.where(is_inside, log_ratios, 0) / jnp.maximum(1, away / FAR))
+
+
+def references_of(transport: AbstractBijection, positions: Points) -> Points:
+    """The u of every position, as points that do not move with the map."""
+    return jax.vmap(_fixed(transport).inverse)(positions)
+
+
+def _fixed(transport: AbstractBijection) -> AbstractBijection:
+    return jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, transport)
 
 
 def log_pushed(transport: AbstractBijection, law: AbstractLaw, positions: Points) -> Float[Array, " draw"]:

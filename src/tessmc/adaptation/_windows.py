@@ -35,9 +35,10 @@ from tessmc.adaptation._camp import Camp, bridge_from_pushed, padded
 from tessmc.adaptation._fit import NADAM, Decay, FitState, begin_fit, fit, trainable
 from tessmc.adaptation._path import refine, start_anew
 from tessmc.adaptation._rescue import entry, resample
+from tessmc.adaptation._seek import RATE, Seekers, learn_at, num_asked, seek
+from tessmc.adaptation._stride import stride_by_r_hat, stride_for
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.adaptation._wide import Scouts, Trip, wide, widened
-from tessmc.diagnostics import convergence
 from tessmc.engines import Draws
 from tessmc.kernels import AbstractLaw, StudentT
 from tessmc.transports import (
@@ -71,9 +72,10 @@ MANY = 20
 # Every so many gradient steps the map is looked at on draws that it was not trained on.
 STRIDE = 100
 NUM_STRIDES = 8
-# Draws of a chain from which to say how much one is worth.
-MIN_DRAWS, MAX_R_HAT = 16, 1.2
-MAX_STRIDE = 4
+# With more evaluations a draw, chains are slow.
+SLOW, VERY_SLOW = 1.3, 2.0
+# Nats by which held-out draws may be less likely for what is learned of places that they do not know.
+MAX_LOSS = 0.5
 
 
 class Climb(NamedTuple):
@@ -101,6 +103,8 @@ class Windows:
         self.draws: list[Draws] = []
         self.all_draws: list[Draws] = []
         self.scouts: Scouts | None = None
+        self.seekers: Seekers | None = None
+        self.share_spent = 0.0
         self.evaluations = np.inf
         self.loss: float | None = None
 
@@ -110,6 +114,7 @@ class Windows:
         while left > 0:
             length = min(left, max(1, budget // (16 if self.rung == "affine" else 8)))
             left -= length
+            self.share_spent = 1 - left / budget
             camp = self._draw(camp, length)
             with self.task.clock.time("fit"):
                 camp, found = self._learn(camp)
@@ -129,9 +134,10 @@ class Windows:
     def stride(self) -> int:
         """Transitions to make for a draw, by the draws made under the map as it is, or nearly is."""
         recent = self.draws if self.is_settled else self.draws[-2:]
-        if not recent or self.evaluations < 1.3:
+        if not recent or self.evaluations < SLOW:
             return 1
-        return stride_for(np.concatenate([draws.position for draws in recent], axis=1))
+        positions = np.concatenate([draws.position for draws in recent], axis=1)
+        return stride_for(positions) if self.seekers is None else stride_by_r_hat(positions)
 
     def _draw(self, camp: Camp, length: int) -> Camp:
         """Draws of a window, half of them from the wider law."""
@@ -172,6 +178,8 @@ class Windows:
         is_cheap = now["evaluations"] < CHEAP and now["s_before"] < FAIR and now["share_unseen"] < MAX_UNSEEN_TO_END
         if self.is_frugal and now["rung"] == "couplings" and is_cheap:
             return True
+        if self.is_settled and self._is_worth_seeking():
+            return False
         if len(recent) < 3 or (now["rung"] == "affine" and now["s_before"] > 0.1):
             return False
         is_flat = now["evaluations"] > 0.97 * then["evaluations"] and now["s_before"] > 0.9 * then["s_before"]
@@ -234,6 +242,8 @@ class Windows:
         """The higher rungs, and the tails that fit what is left."""
         is_first = self.num_fits == 0
         self.num_fits += 1
+        if self.is_settled and self._is_worth_seeking():
+            return self._seek(camp, s, train, held)
         if s < GOOD or self.is_settled:
             return camp, s
         if self._should_ask(s):
@@ -253,6 +263,27 @@ class Windows:
         is_due = self.num_fits > 2 if self.task.target.dim <= MANY else self.num_fits > 0
         return self.use_gradient and not self.has_asked and is_due and s > 0.3
 
+    def _is_worth_seeking(self) -> bool:
+        """In few dimensions a wider law does it, and a map that is good already becomes no better."""
+        return self.task.target.dim > MANY and self.evaluations > VERY_SLOW
+
+    def _seek(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
+        """The map learns from chains, and from seekers that set out from them and then, in turn, go on."""
+        seekers = self.seekers or Seekers(camp.chains.state)
+        if len(self.history) % 2 == 0:
+            seekers = seekers._replace(state=camp.chains.state)
+        with self.task.clock.time("warmup"):
+            camp, self.seekers = seek(self.task, camp, seekers, self.draws[-1].log_density.shape[1])
+        exact = take(train.drawn, np.arange(int(train.num_exact)))
+        key = jr.fold_in(self.key_path, len(self.history))
+        learned = learn_at(self.task, camp, exact, self.seekers, key, RATE * 0.1**self.share_spent)
+        self._pay(num_asked(self.task))
+        before, after = (held_out_loss(each.transport, held) for each in (camp, learned))
+        logger.info("at the seekers' draws the held-out loss goes from %.2f to %.2f", before, after)
+        if not after < before + MAX_LOSS:
+            return camp, s
+        return learned, spread_of_ratios(learned.transport, held)
+
     def _pay(self, num_evaluations: int) -> None:
         """For what is asked of π in fits."""
         self.num_evaluations += num_evaluations
@@ -263,7 +294,7 @@ class Windows:
         # Of many dimensions, chains that have not mixed teach nothing.
         is_lost = s > 1 and self.task.target.dim > MANY and self.task.transport is None
         if is_lost:
-            learned = start_anew(self.task, camp, s, self.key_path, self.rng)
+            learned = start_anew(self.task, camp, held, self.key_path, self.rng)
         else:
             learned = refine(self.task, camp, held, self.key_path, self.rng)
         self._pay(learned.num_evaluations)
@@ -369,18 +400,3 @@ def choose_law(transport: AbstractBijection, held: Buffer) -> StudentT:
     dim = references.shape[1]
     standard = Spread(np.zeros(dim), np.ones(dim), np.eye(dim))
     return StudentT(max(DOFS, key=lambda dof: np.mean(standard.log_density(references, dof))))
-
-
-def stride_for(positions: np.ndarray) -> int:
-    """Transitions after which a draw counts for a third of an independent one, at most four; axes (chain, draw, dim).
-
-    R-hat of n draws a chain is about 1 + 1/(2n) times the draws that make an independent one. Chains that do not agree
-    at all are not helped by four, and make one.
-    """
-    num_chains, num_draws, _ = positions.shape
-    if num_draws < MIN_DRAWS:
-        return 1
-    found = convergence(positions)
-    if not found.r_hat.max() < MAX_R_HAT:
-        return 1
-    return int(min(np.ceil(num_chains * num_draws / 3 / found.ess_bulk.min()), MAX_STRIDE))

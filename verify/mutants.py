@@ -43,6 +43,7 @@ RESCUES, WIDES, LOSSES, PATHS, AFFINES = (
     "tests/adaptation/test_path.py",
     "tests/transports/test_affine.py",
 )
+SEEKERS = "tests/adaptation/test_seek.py"
 AUTO = "tests/adaptation/test_auto.py::test_values_alone_find_a_narrow_gaussian_of_many_dimensions"
 DATA, TABLES = "tests/models/test_data.py", "tests/experiments/test_tables.py"
 DURABLE = "tests/sampling/test_durable.py"
@@ -65,8 +66,8 @@ ARC, KERNEL, LAW, TRANSPORT, ELLIPTICAL = (
 )
 TICK, MARCH, HOST = "engines/_ticks.py", "engines/_march.py", "engines/_host.py"
 DESK, CREW, CALLS, LEDGER = *(f"targets/_{name}.py" for name in ("desk", "crew", "calls")), "storage/_ledger.py"
-RESCUE, WIDE, BUFFERS, WINDOWS, CAMP, PATH = (
-    f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows", "camp", "path")
+RESCUE, WIDE, BUFFERS, WINDOWS, CAMP, PATH, SEEK, STRIDE = (
+    f"adaptation/_{name}.py" for name in ("rescue", "wide", "buffer", "windows", "camp", "path", "seek", "stride")
 )
 AFFINE, MARGINAL, LADDER = "transports/_affine.py", "transports/_marginal.py", "transports/_ladder.py"
 COUPLING, OBJECTIVES, ADAM, PAPER = (
@@ -206,8 +207,10 @@ MUTANTS = [
     Mutant("threads forget the precision", "adaptation/_fit.py", "with jax.enable_x64(has_x64), ", "with ", FIT),
     Mutant("the first of several transitions is the draw", MARCH, "grouped(values)[:, :, -1]", "grouped(values)[:, :, 0]", STRIDES),
     Mutant("tries between draws are not counted", MARCH, "grouped(draws.num_tries).sum(axis=2)", "grouped(draws.num_tries)[:, :, -1]", STRIDES),
-    Mutant("slow chains draw as often as fast ones", WINDOWS, "num_chains * num_draws / 3 /", "num_chains * num_draws / 300 /", STRIDES),
-    Mutant("hopeless chains make four transitions a draw", WINDOWS, "if not found.r_hat.max() < MAX_R_HAT:", "if False:", STRIDES),
+    Mutant("slow chains draw as often as fast ones", STRIDE, "num_chains * num_draws / 3 /", "num_chains * num_draws / 300 /", STRIDES),
+    Mutant("hopeless chains make four transitions a draw", STRIDE, "if not found.r_hat.max() < MAX_R_HAT:", "if False:", STRIDES),
+    Mutant("chains that do not agree make sixteen", STRIDE, "if not found < MAX_R_HAT:", "if False:", STRIDES),
+    Mutant("R-hat asks for a tenth", STRIDE, "(found**2 - 1) * num_draws)", "(found**2 - 1) * num_draws / 10)", STRIDES),
     Mutant("a checksum is not checked", "models/_data.py", "!= source.sha256:", "== '':", DATA),
     Mutant("the cache is not looked into", "models/_data.py", "for folder in (given, cache):", "for folder in (given,):", DATA),
     Mutant("Stein's U has the diagonal", "diagnostics/_stein.py", "(total - alone)", "total", "tests/diagnostics/test_stein.py"),
@@ -222,7 +225,18 @@ MUTANTS = [
     Mutant("a speed without a gate", "experiments/_measure.py", 'row["ess_bulk"] if row["passes"] else 0.0', 'row["ess_bulk"]', TABLES),
     Mutant("points are not widened", PATH, "references * (1 + width *", "references * (1 + 0 * width *", PATHS),
     Mutant("a map that draws contradict is taken", PATH, "Learned(after < before,", "Learned(True,", PATHS),
-    Mutant("a mode that only chains know is forgotten", PATH, "np.sum(depth > 10", "np.sum(depth > 1e9", PATHS),
+    Mutant("a mode that only chains know is forgotten", PATH, "np.sum(depth > _margin(starts.shape[1]))", "np.sum(depth > 1e9)", PATHS),
+    Mutant("whatever the map knows has more weight", PATH, "found.bound > above + _margin(dim)", "found.bound > above - 1e3", PATHS),
+    Mutant("what the chains know always counts", PATH, "found.bound > above + _margin(dim)", "False", PATHS),
+    Mutant("log Z without the constant of the law", PATH, " - fresh.law.log_constant(references.shape[1])", "", PATHS),
+    Mutant("no second look at the affine layer", PATH, "if first.s > FAR_FROM_GOOD:", "if False:", PATHS),
+    # Seekers
+    Mutant("seekers draw from the target itself", SEEK, "bridge_from_pushed(POWER,", "bridge_from_pushed(1.0,", SEEKERS),
+    Mutant("chains are where seekers went", SEEK, "away.chains._replace(state=camp.chains.state)", "away.chains", SEEKERS),
+    Mutant("chains seek, too", SEEK, "bridge=no_bridge(task.target.dim, task.target.dtype)", "bridge=bridge", SEEKERS),
+    Mutant("what seekers found is not learned", SEEK, "divergences_by_path(own, shown.share) + kl_from_target_by_path(others, usual)", "divergences_by_path(own, shown.share)", SEEKERS),
+    Mutant("draws move with the map", OBJECTIVES, "jax.vmap(_fixed(transport).inverse)(positions)", "jax.vmap(transport.inverse)(positions)", LOSSES),
+    Mutant("what is far above counts in full", OBJECTIVES, " / jnp.maximum(1, away / FAR)", "", LOSSES),
     Mutant("chains stay where a bad map left them", PATH, "fresh._replace(chains=restart_chains(camp.chains, moved))", "fresh", PATHS),
     Mutant("the correlations of lost chains are kept", PATH, "spread_of(positions, shrinkage=1.0)", "spread_of(positions[:3], shrinkage=0.0)", PATHS),
     Mutant("what is known is paid for again", TICK, "chain.num_evaluations + (busy & ~is_known)", "chain.num_evaluations + busy", AUTO.split("::")[0] + "::test_chains_under_another_map_stay_where_they_are"),

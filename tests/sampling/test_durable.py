@@ -84,6 +84,31 @@ def test_a_run_that_is_stopped_again_and_again_makes_the_same_draws(tmp_path, mo
     assert len(results[-1].warmup_history) == len(whole.warmup_history)
 
 
+@pytest.mark.usefixtures("often")
+def test_a_run_that_is_stopped_while_it_seeks_makes_the_same_draws(tmp_path, monkeypatch):
+    """In many dimensions: learning from π itself, and then from seekers in every window."""
+    monkeypatch.setattr("tessmc.adaptation._path.NUM_STEPS", 300)
+    monkeypatch.setattr("tessmc.adaptation._windows.VERY_SLOW", 0.0)
+    settings = {"target": tessmc.models.funnel(21), "num_warmup": 48, "num_samples": 5}
+    whole, pause, calls = run(**settings), _session.pause_at, []
+    assert any("num_seekers" in entry for entry in whole.warmup_history)
+
+    def stop(*given):
+        calls.append(1)
+        if len(calls) % 100 == 0:
+            raise Stopped("enough for now")
+        pause(*given)
+
+    monkeypatch.setattr(_session, "pause_at", stop)
+    results = [run(tmp_path / "a", **settings)]
+    while not results[-1].is_complete:
+        results.append(run(tmp_path / "a", **settings))
+        assert len(results) < 100
+    assert len(results) > 3
+    assert np.array_equal(results[-1].unconstrained, whole.unconstrained)
+    assert results[-1].num_evaluations_by_phase == whole.num_evaluations_by_phase
+
+
 def test_without_interruption_the_folder_holds_the_same_draws(tmp_path, whole):
     found = run(tmp_path / "a")
     assert found.is_complete

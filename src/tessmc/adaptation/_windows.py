@@ -203,6 +203,8 @@ class Windows:
             self._send_scouts(camp, in_a_row(self.draws[-1:]))
         found = {"rung": rung, "s_before": before, "s": s, "share_unseen": self._share_unseen(camp, held)}
         held_after = held._replace(law=camp.law)
+        if self.seekers is not None:
+            found["num_seekers"] = self.task.num_chains
         losses = {"loss": self.loss, "held_out_loss": held_out_loss(camp.transport, held_after)}
         return camp._replace(first_try=s < 1.5), {**found, **losses}
 

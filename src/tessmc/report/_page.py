@@ -31,7 +31,8 @@ PHASES = {
 COLUMNS = {
     "stage": "stage", "iteration": "transitions", "rung": "rung", "evaluations": "evaluations a draw",
     "s_before": "s before", "s": "s after", "loss": "loss", "held_out_loss": "held-out loss",
-    "dof": "degrees of freedom", "share_unseen": "share unseen", "num_skipped": "steps skipped",
+    "dof": "degrees of freedom", "share_unseen": "share unseen", "num_seekers": "seekers",
+    "num_skipped": "steps skipped",
 }  # fmt: skip
 
 

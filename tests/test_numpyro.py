@@ -38,6 +38,8 @@ def test_the_draws_are_those_of_the_posterior(mcmc):
         mean = (weights * grid).sum() / weights.sum()
         error = az.mcse(np.asarray(draws[name]))
         assert abs(draws[name].mean() - mean) < 4 * error
+        # Chains that repeat themselves have a mean, too.
+        assert az.ess(np.asarray(draws[name])) > 400
 
 
 def test_numpyro_can_do_with_it_what_it_does_with_its_own(mcmc, capsys):

@@ -286,7 +286,7 @@ MUTANTS = [
     Mutant("JAX stays set to doubles", "targets/_pymc.py", 'jax.config.update("jax_enable_x64", is_double)', "pass", "tests/targets/test_pymc.py -k global"),
     Mutant("indices of Stan from 1", "targets/_bridgestan.py", "int(part) - 1 for part", "int(part) for part", "tests/targets/test_bridgestan.py -k entries"),
     Mutant("a Student-t without its constant", LAW, "student = gammaln((dof + dim) / 2) - gammaln(dof / 2)", "student = gammaln((dof + dim) / 2)", "tests/sampling/test_flows.py -k laws"),
-    Mutant("chains that fill up go on", "engines/_devices.py", "np.iinfo(np.int32).max", "0", "tests/engines/test_devices.py -k batches"),
+    Mutant("chains that fill up go on", "engines/_devices.py", "np.iinfo(np.int32).max", "0", "tests/engines/test_devices.py -k fill"),
     Mutant("batches in another order", "engines/_devices.py", "jnp.moveaxis(rows, 0, 1), 1)", "jnp.moveaxis(rows[::-1], 0, 1), 1)", "tests/engines/test_devices.py -k batches"),
     Mutant("processes end alone", "engines/_devices.py", "np.any(found) else", "False else", "tests/engines/test_devices.py -k processes"),
     Mutant("processes may differ", "engines/_devices.py", "axis=0)) > 1:", "axis=0)) > 2:", "tests/engines/test_devices.py -k processes"),

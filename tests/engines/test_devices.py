@@ -101,6 +101,21 @@ def test_draws_do_not_depend_on_devices_and_batches(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def test_copies_that_fill_up_a_batch_have_nothing_to_do():
+    import jax
+
+    from tessmc.engines import place_chains
+    from tessmc.engines._devices import Layout
+
+    chains = place_chains(jax.random.key(0), jax.numpy.ones((7, 2)))
+    filled = Layout(jax.devices()[:1], 7, batch_size=4)._filled(chains)
+    assert filled.iteration.shape == (8,)
+    assert np.array_equal(filled.iteration[:7], chains.iteration)
+    # No run asks for so many transitions.
+    assert filled.iteration[7] == np.iinfo(np.int32).max
+    assert filled.is_placed[7]
+
+
 def test_two_processes_draw_what_one_does(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

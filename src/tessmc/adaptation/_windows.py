@@ -73,7 +73,7 @@ MANY = 20
 STRIDE = 100
 NUM_STRIDES = 8
 # With more evaluations a draw, chains are slow.
-SLOW, VERY_SLOW = 1.3, 2.0
+SLOW = 1.3
 # Nats by which held-out draws may be less likely for what is learned of places that they do not know.
 MAX_LOSS = 0.5
 
@@ -267,7 +267,7 @@ class Windows:
 
     def _is_worth_seeking(self) -> bool:
         """In few dimensions a wider law does it, and a map that is good already becomes no better."""
-        return self.task.target.dim > MANY and self.evaluations > VERY_SLOW
+        return self.task.target.dim > MANY and self.evaluations > SLOW
 
     def _seek(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The map learns from chains, and from seekers that set out from them and then, in turn, go on."""

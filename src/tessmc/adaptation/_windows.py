@@ -278,7 +278,9 @@ class Windows:
             camp, self.seekers = seek(self.task, camp, seekers, self.draws[-1].log_density.shape[1])
         exact = take(train.drawn, np.arange(int(train.num_exact)))
         key = jr.fold_in(self.key_path, len(self.history))
-        learned = learn_at(self.task, camp, exact, self.seekers, key, RATE * 0.1**self.share_spent)
+        # The better the map, the shorter the steps: long ones would spoil it before they mend anything.
+        rate = RATE * min(1.0, s) * 0.1**self.share_spent
+        learned = learn_at(self.task, camp, exact, self.seekers, key, rate)
         self._pay(num_asked(self.task))
         before, after = (held_out_loss(each.transport, held) for each in (camp, learned))
         logger.info("at the seekers' draws the held-out loss goes from %.2f to %.2f", before, after)

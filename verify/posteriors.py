@@ -86,7 +86,7 @@ def lynx(y_init, y, **_):
     z_init = numpyro.sample("z_init", dist.LogNormal(jnp.log(10) * jnp.ones(2), 1).to_event(1))
     sigma = numpyro.sample("sigma", dist.LogNormal(-jnp.ones(2), 1).to_event(1))
     names = ("alpha", "beta", "gamma", "delta", "p0", "q0")
-    position = dict(zip(names, [*theta, *z_init], strict=True))
+    position = dict(zip(names, map(jnp.asarray, [*theta, *z_init]), strict=True))
     populations = solve(position, len(y) + 1, 20)
     observed = jnp.concatenate([jnp.asarray(y_init)[None], y])
     numpyro.sample("y", dist.LogNormal(populations, sigma).to_event(2), obs=observed)

@@ -6,6 +6,8 @@ import pytest
 
 from verify.posteriors import HEAD, POSTERIORS, check, in_a_cold_process, line
 
+pytestmark = pytest.mark.usefixtures("ranks_promoted")
+
 
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_the_log_density_is_the_stored_one(name):

@@ -210,7 +210,7 @@ MUTANTS = [
     Mutant("slow chains draw as often as fast ones", STRIDE, "num_chains * num_draws / 3 /", "num_chains * num_draws / 300 /", STRIDES),
     Mutant("hopeless chains make four transitions a draw", STRIDE, "if not found.r_hat.max() < MAX_R_HAT:", "if False:", STRIDES),
     Mutant("chains that do not agree make sixteen", STRIDE, "if not found < MAX_R_HAT:", "if False:", STRIDES),
-    Mutant("R-hat asks for a tenth", STRIDE, "(found**2 - 1) * num_draws)", "(found**2 - 1) * num_draws / 10)", STRIDES),
+    Mutant("R-hat asks for a tenth", STRIDE, "2 * (found**2 - 1)", "0.2 * (found**2 - 1)", STRIDES),
     Mutant("a checksum is not checked", "models/_data.py", "!= source.sha256:", "== '':", DATA),
     Mutant("the cache is not looked into", "models/_data.py", "for folder in (given, cache):", "for folder in (given,):", DATA),
     Mutant("Stein's U has the diagonal", "diagnostics/_stein.py", "(total - alone)", "total", "tests/diagnostics/test_stein.py"),

@@ -52,10 +52,10 @@ def test_chains_stay_while_seekers_travel():
     assert np.array_equal(back.chains.state.position, camp.chains.state.position)
     assert np.allclose(back.chains.state.log_ratio, camp.chains.state.log_ratio, atol=1e-5)
     (trip,) = seekers.trips
-    assert trip.log_density.shape == (16, 10)
+    assert trip.log_density.shape == (16, 20)
     assert np.array_equal(back.chains.num_evaluations - camp.chains.num_evaluations, trip.num_tries.sum(axis=1))
     # No number is drawn twice.
-    assert int(back.chains.iteration.min()) == int(camp.chains.iteration.min()) + 10
+    assert int(back.chains.iteration.min()) == int(camp.chains.iteration.min()) + 20
     for _ in range(6):
         back, seekers = seek(task, back, seekers, 1)
     assert len(seekers.trips) == seeking.MEMORY

@@ -27,7 +27,7 @@ from tessmc.targets import AbstractTarget
 # Seekers draw from π^b φ̂^(1-b): with b = 3 they are e^2r times as often as π where r is high.
 POWER = 3.0
 # For one transition of a chain.
-NUM_TRANSITIONS = 2
+NUM_TRANSITIONS = 4
 # Trips whose draws are learned from.
 MEMORY = 4
 # Draws to learn from, half of them of seekers.

@@ -27,9 +27,10 @@ def stride_for(positions: np.ndarray) -> int:
 
 
 def stride_by_r_hat(positions: np.ndarray) -> int:
-    """Transitions after which chains of a hundred draws agree to a half of what is allowed of R-hat.
+    """Transitions after which chains of a hundred draws agree to a quarter of what is allowed of R-hat.
 
-    R-hat of n draws a chain is about 1 + τ/n, since it is halves of chains that are compared.
+    R-hat of n draws a chain is about 1 + τ/n, since it is halves of chains that are compared. What there is of slow
+    tails in the draws of a warm-up is little, so this is generous.
     """
     num_draws = positions.shape[1]
     if num_draws < MIN_DRAWS:
@@ -37,4 +38,4 @@ def stride_by_r_hat(positions: np.ndarray) -> int:
     found = convergence(positions).r_hat.max()
     if not found < MAX_R_HAT:
         return 1
-    return int(np.clip(np.ceil((found**2 - 1) * num_draws), 1, MAX_LONG_STRIDE))
+    return int(np.clip(np.ceil(2 * (found**2 - 1) * num_draws), 1, MAX_LONG_STRIDE))

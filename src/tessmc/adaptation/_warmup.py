@@ -14,7 +14,8 @@ class Warmup:
 
         Chains are tempered and gathered from wherever they start; an affine layer is taken from their draws in closed
         form, couplings are fitted to draws and densities, and where these do not teach enough, to π itself, by
-        gradients at draws of the map. It ends early where nothing is left to gain. What it cannot see is a part of π
+        gradients at draws of the map. In more than 20 dimensions chains are then sent out to where the map makes π too
+        rare, and it learns there, too. It ends early where nothing is left to gain. What it cannot see is a part of π
         that neither the chains nor the wider ones sent out beside them came near.
 
         Args:

@@ -70,7 +70,7 @@ def sample(
         num_chains: k, the chains that run side by side.
         num_warmup: h, transitions of each chain that are used to learn the map. With 0 the map is used as it is.
         num_samples: N, draws of each chain: 100, or with `target_ess` as many as that needs. Where the map leaves them
-            slow to change, up to four transitions are made for each (`Result.stride`).
+            slow to change, up to sixteen transitions are made for each (`Result.stride`).
         seed: an int from 0 to 2³² - 1, or a JAX key. The same seed gives the same draws.
         transport: the map to start from, a FlowJAX bijection of shape (dim,).
         warmup: how the map is learned: `Warmup.auto()`, the default, or `Warmup.paper(...)`, Algorithm 2 to the letter.

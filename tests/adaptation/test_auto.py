@@ -157,7 +157,7 @@ def test_slow_chains_make_several_transitions_for_a_draw(memory, stride):
     assert stride_for(draws[:, :10]) == 1
 
 
-# R-hat is 1 + (τ - 1)/n, with τ = (1 + memory)/(1 - memory): 1, 1.5, 2.3, 199; 4 (τ - 1) is 0, 2, 5, as many as four for chance.
+# R-hat is 1 + (τ - 1)/n, with τ = (1 + memory)/(1 - memory), so 4 (τ - 1) are asked for: 0, 2, 5, hundreds.
 @pytest.mark.parametrize(("memory", "low", "high"), [(0.0, 1, 1), (0.2, 1, 4), (0.4, 3, 8), (0.99, 1, 1)])
 def test_chains_that_agree_slowly_make_as_many_transitions_as_r_hat_asks_for(memory, low, high):
     draws = remembering(memory)

@@ -28,8 +28,9 @@ lint: setup ## formatting, lint rules and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-verify: setup .venv/bench-ready ## long statistical suites: invariance and peers, then mutants
+verify: setup .venv/bench-ready ## long statistical suites: invariance, peers, faults, posteriordb, then mutants
 	$(BIN)/python -m pytest -p no:cacheprovider --dist=load verify
+	$(BIN)/python -m verify.posteriors
 	$(BIN)/python -m verify.mutants
 
 bench: setup ## what run folders and black boxes cost, then the experiments (90 minutes in all)

@@ -229,7 +229,7 @@ MUTANTS = [
     Mutant("whatever the map knows has more weight", PATH, "found.bound > above + _margin(dim)", "found.bound > above - 1e3", PATHS),
     Mutant("what the chains know always counts", PATH, "found.bound > above + _margin(dim)", "False", PATHS),
     Mutant("log Z without the constant of the law", PATH, " - fresh.law.log_constant(references.shape[1])", "", PATHS),
-    Mutant("no second look at the affine layer", PATH, "if first.s > FAR_FROM_GOOD:", "if False:", PATHS),
+    Mutant("no second look at the affine layer", PATH, "if found.s > FAR_FROM_GOOD and", "if False and", PATHS),
     # Seekers
     Mutant("seekers draw from the target itself", SEEK, "bridge_from_pushed(POWER,", "bridge_from_pushed(1.0,", SEEKERS),
     Mutant("chains are where seekers went", SEEK, "away.chains._replace(state=camp.chains.state)", "away.chains", SEEKERS),

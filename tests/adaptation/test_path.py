@@ -145,6 +145,19 @@ def test_what_is_linear_is_left_to_the_affine_layer(monkeypatch):
     assert 2 * np.linalg.slogdet(found.factor)[1] < np.linalg.slogdet(cov)[1] / 2
 
 
+@pytest.mark.usefixtures("few_steps")
+def test_draws_beyond_a_wall_have_no_say_in_the_affine_layer(monkeypatch):
+    monkeypatch.setattr(path, "FAR_FROM_GOOD", -1.0)
+    rng = np.random.default_rng(2)
+    target = Target(lambda x: jnp.where(x[0] > 0, -jnp.sum(x**2) / 2, -jnp.inf), jnp.zeros(3))
+    task, camp = standing(target, np.abs(rng.normal(size=(64, 3))))
+    learned = path.start_anew(task, camp, standing_for(camp, target.log_density), jr.key(5), rng)
+    position = np.asarray(learned.camp.chains.state.position)
+    assert np.isfinite(position).all()
+    assert (position[:, 0] > 0).all()
+    assert spread_of_map(learned.camp.transport).shift[0] > 0
+
+
 def at_two_places(log_weight):
     """All chains in one of two modes far apart, a map on the other, and the log of its weight over that of theirs."""
     rng = np.random.default_rng(1)

@@ -173,23 +173,23 @@ def start_anew(task: WarmupTask, camp: Camp, held: Buffer, key: Key, rng: np.ran
     references = rng.standard_normal((num_draws, dim)).astype(positions.dtype)
     before = spread_of_ratios(camp.transport, held)
     # Correlations of chains that have not mixed say nothing.
-    first = _learn_under(task, camp, spread_of(positions, shrinkage=1.0), key, references, rng)
-    num_steps, num_asked = count_steps(task), num_draws
-    if first.s > FAR_FROM_GOOD:
+    found, num_maps = _learn_under(task, camp, spread_of(positions, shrinkage=1.0), key, references, rng), 1
+    inside = found.states.position[np.isfinite(found.states.log_ratio)]
+    if found.s > FAR_FROM_GOOD and len(inside) > 2 * dim:
         # Of draws of a map that is near enough they do, and couplings need not learn what is linear.
-        second = _learn_under(task, camp, spread_of(first.states.position), jr.fold_in(key, 1), references, rng)
-        first = max(first, second, key=lambda found: found.bound)
-        num_steps, num_asked = 2 * num_steps, 2 * num_asked
-    fresh, states, s, _ = first
+        again = _learn_under(task, camp, spread_of(inside), jr.fold_in(key, 1), references, rng)
+        found, num_maps = max(found, again, key=lambda each: each.bound), 2
+    fresh, states, s, _ = found
     num_apart = count_apart(task, fresh, references[:num_chains])
     logger.info("by path gradients s goes from %.2f to %.2f; %d chains stand apart", before, s, num_apart)
     # The chains stand where a bad map left them; draws of the new one, weighed, stand better.
     weights = weights_of(np.minimum(states.log_ratio, np.quantile(states.log_ratio, 0.99)), 1.0)
     chosen = resample(rng, weights, num_chains)
     moved = HostState(*(part[chosen] for part in states)).on_device()
-    is_whole = num_apart <= MAX_APART * num_chains or outweighs(first, camp, held)
+    is_whole = num_apart <= MAX_APART * num_chains or outweighs(found, camp, held)
     fresh = fresh._replace(chains=restart_chains(camp.chains, moved))
-    return Learned(s < before and is_whole, fresh, s, num_steps * BATCH + num_asked + NUM_ANGLES * num_chains)
+    num_asked = num_maps * (count_steps(task) * BATCH + num_draws) + NUM_ANGLES * num_chains
+    return Learned(s < before and is_whole, fresh, s, num_asked)
 
 
 class Found(NamedTuple):

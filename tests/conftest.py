@@ -9,8 +9,10 @@ install_import_hook([f"tessmc.{name}" for name in CHECKED], "beartype.beartype")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 import contextlib  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 import pytest  # noqa: E402
+from jax.experimental.compilation_cache import compilation_cache  # noqa: E402
 
 from browser import browser, page  # noqa: E402, F401
 
@@ -21,6 +23,30 @@ def dtype(request):
     is_double = request.param == "float64"
     with jax.enable_x64(True) if is_double else contextlib.nullcontext():
         yield jax.numpy.dtype(request.param)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_forgotten():
+    """Linux lets a process have 65,530 mappings, of which every compiled program takes several."""
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+
+
+@pytest.fixture
+def cache_settings():
+    """What JAX has been told of a folder for compiled programs, so again when the test is over."""
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    yield before
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import jax
-import pytest
 
 import tessmc
 from tessmc import _cache
@@ -36,7 +35,8 @@ def test_a_second_process_compiles_nothing_and_a_damaged_cache_breaks_nothing(tm
     is_on, num_hits, num_misses, draws = run(folder)
     assert is_on
     assert num_hits == 0
-    assert num_misses > 10
+    # Each is looked for again by every process: what runs step by step on the host would be hundreds.
+    assert 5 < num_misses < 20
     names = sorted(path.name for path in folder.iterdir())
     assert run(folder) == (True, num_misses, 0, draws)
     assert sorted(path.name for path in folder.iterdir()) == names
@@ -48,35 +48,21 @@ def test_a_second_process_compiles_nothing_and_a_damaged_cache_breaks_nothing(tm
     assert again == draws
 
 
-@pytest.fixture
-def settings_restored():
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
-    yield before
-    for name, value in before.items():
-        jax.config.update(name, value)
-    _cache.compilation_cache.reset_cache()
-
-
-def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path, caplog, settings_restored):
+def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path, caplog, cache_settings):
     (tmp_path / "file").touch()
     with caplog.at_level(logging.WARNING, "tessmc"):
         assert tessmc.enable_cache(tmp_path / "file") is None
         assert tessmc.enable_cache(tmp_path / "file" / "below") is None
     assert "compiled programs are not kept" in caplog.text
-    assert {name: getattr(jax.config, name) for name in settings_restored} == settings_restored
+    assert {name: getattr(jax.config, name) for name in cache_settings} == cache_settings
 
 
-def test_by_default_it_is_in_the_users_cache_folder(tmp_path, monkeypatch, settings_restored):
+def test_by_default_it_is_in_the_users_cache_folder(tmp_path, monkeypatch, cache_settings):
     monkeypatch.setattr(_cache, "user_cache_path", lambda name: tmp_path / name)
     folder = tessmc.enable_cache()
     assert folder == _cache.cache_path()
     assert folder.is_relative_to(tmp_path / "tessmc")
-    assert jax.config.jax_compilation_cache_dir == str(folder) != settings_restored["jax_compilation_cache_dir"]
+    assert jax.config.jax_compilation_cache_dir == str(folder) != cache_settings["jax_compilation_cache_dir"]
 
 
 def test_other_processors_have_other_folders(monkeypatch):

@@ -35,9 +35,9 @@ def tessmc_in_process(command, environment, tmp_path):
 
 
 @pytest.fixture
-def tessmc_here():
+def tessmc_here(cache_settings, environment):  # noqa: ARG001
     """Run a command in this process: quick, for what does not sample."""
-    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
+    return lambda *arguments: CliRunner(env=environment).invoke(app, list(map(str, arguments)))
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def fit(
     schedule: Decay,
     num_steps: Count,
     *,
-    mask: Array | None = None,
+    mask: Array | np.ndarray | None = None,
     max_norm: Scalar | None = None,
     optimiser: optax.GradientTransformation = ADAM,
 ) -> FitState:

@@ -10,7 +10,6 @@ import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
 from flowjax.bijections import Chain as Ladder
-from jax.flatten_util import ravel_pytree
 
 from tessmc._random import split
 from tessmc._types import Key
@@ -358,7 +357,7 @@ class Windows:
     def _climb(
         self, transport: Ladder, rung: str, train: Buffer, held: Buffer, key: Key, rate: float
     ) -> tuple[Ladder, float]:
-        mask = ravel_pytree(trainable(rung_mask(transport, rung))[0])[0]
+        mask = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(trainable(rung_mask(transport, rung))[0])])
         num_strides = NUM_STRIDES if rung == "couplings" else 2
         schedule = Decay(rate, 0.01, num_strides * STRIDE)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -103,11 +104,11 @@ def pair_plot(clouds: dict[str, np.ndarray], names: Sequence[str], path: str | P
 
 def _draw_row(row: np.ndarray, title: str, kernel: TransportEllipticalSlice, positions: Points) -> None:
     target_space, reference_space = row
-    references = jax.vmap(kernel.pull)(positions)
+    references = jax.jit(jax.vmap(kernel.pull))(positions)
     # A draw out in one wing shows best how the map bends the ellipse.
-    wing = np.argsort(positions[:, 0])[int(0.95 * len(positions))]
+    wing = np.argsort(np.asarray(positions)[:, 0])[int(0.95 * len(positions))]
     ellipse = _ellipse(kernel, positions[wing])
-    pushed = jax.vmap(kernel.transport.transform)(ellipse)
+    pushed = jax.jit(jax.vmap(kernel.transport.transform))(ellipse)
     _draw_panel(target_space, kernel.log_density, positions, pushed)
     _draw_panel(reference_space, lambda u: _log_pulled(kernel, u), references, ellipse)
     target_space.set(title=f"Target space, {title}", xlabel="$x_1$", ylabel="$x_2$")
@@ -120,6 +121,7 @@ def _log_pulled(kernel: TransportEllipticalSlice, reference: jax.Array) -> jax.A
     return kernel.evaluate(reference).log_ratio - jnp.sum(reference**2) / 2
 
 
+@eqx.filter_jit
 def _ellipse(kernel: TransportEllipticalSlice, position: jax.Array) -> Points:
     """The whole ellipse of one transition from `position`, once around."""
     arc = begin(jr.key(2), kernel.init(position))

@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flowjax.bijections import AbstractBijection
+from jaxtyping import Array
 from markupsafe import Markup
 
 from tessmc._arrays import in_precision_of, put
@@ -48,7 +50,7 @@ def _in_the_plane(
     transport: AbstractBijection, law: AbstractLaw, positions: np.ndarray, references: np.ndarray, names: list[str]
 ) -> list[tuple[Markup, str]]:
     pair, other = worst_pair(positions.astype(float)), worst_pair(references)
-    lines = np.asarray(pushed_grid(transport, pair), float)
+    lines = np.asarray(pushed_grid(transport, np.asarray(pair)), float)
     radii = [(radius_of(law, 2, share), f"{share:.0%}") for share in SHARES]
     grid = _plots.grid([names[place] for place in pair], lines, positions[:, pair].astype(float))
     cloud = _plots.cloud([f"u{place + 1}" for place in other], references[:, other], radii)
@@ -96,16 +98,17 @@ def worst_pair(points: np.ndarray) -> list[int]:
     return sorted(int(place) for place in np.unravel_index(np.argmax(score), score.shape))
 
 
-def pushed_grid(transport: AbstractBijection, pair: list[int]) -> Any:
+@eqx.filter_jit
+def pushed_grid(transport: AbstractBijection, pair: np.ndarray) -> Array:
     """Lines of a square grid in the plane of reference space that moves a pair of coordinates most, as pushed."""
     origin = jnp.zeros(transport.shape)
-    slopes = jax.jacrev(lambda u: transport.transform(u)[jnp.array(pair)])(origin)
+    slopes = jax.jacrev(lambda u: transport.transform(u)[pair])(origin)
     plane, _ = jnp.linalg.qr(slopes.T)
     steps, places = jnp.linspace(-REACH, REACH, NUM_LINES), jnp.linspace(-REACH, REACH, NUM_PLACES)
     one, two = jnp.meshgrid(steps, places, indexing="ij")
     flat = jnp.concatenate([jnp.stack([one, two], -1), jnp.stack([two, one], -1)])
     points = flat.reshape(-1, 2) @ plane.T
-    return jax.jit(jax.vmap(transport.transform))(points)[:, jnp.array(pair)].reshape(flat.shape)
+    return jax.vmap(transport.transform)(points)[:, pair].reshape(flat.shape)
 
 
 def _dof_and_scale(law: AbstractLaw) -> tuple[int, float]:

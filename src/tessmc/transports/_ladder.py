@@ -15,6 +15,8 @@ from tessmc.transports._marginal import Tails
 
 # The first rung has nothing to train; each further one trains what is named beside those before it.
 RUNGS = ("affine", "tails", "couplings")
+# Its look at the order, of many small steps, is one program.
+permute = eqx.filter_jit(Permute)
 
 
 def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
@@ -36,7 +38,7 @@ def ladder_map(key: Key, dim: int, dtype: np.dtype) -> Chain:
                     dtype=dtype,
                 ),
                 # From the order of this layer to that of the next, and at last to the first.
-                Permute(np.argsort(now)[then]),
+                permute(np.argsort(now)[then]),
             ]
         )
         for now, then in zip(places, [*places[1:], places[0]], strict=True)

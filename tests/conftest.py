@@ -15,6 +15,13 @@ import pytest  # noqa: E402
 from jax.experimental.compilation_cache import compilation_cache  # noqa: E402
 
 from browser import browser, page  # noqa: E402, F401
+from tessmc.diagnostics import import_arviz  # noqa: E402
+
+
+def pytest_configure(config):
+    """The first import of ArviZ on a day writes a file; processes that do it side by side trip over each other."""
+    if not hasattr(config, "workerinput"):
+        import_arviz()
 
 
 @pytest.fixture(params=["float32", "float64"])

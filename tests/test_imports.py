@@ -54,6 +54,14 @@ def test_type_checkers_see_what_users_get():
     assert seen == set(tessmc.__all__)
 
 
+def test_a_cache_folder_that_cannot_be_written_to_keeps_nobody_from_arviz(tmp_path, monkeypatch):
+    # ArviZ notes there that it has warned today.
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    program = "from tessmc.diagnostics import import_arviz; import os; assert import_arviz().rhat"
+    assert "arviz" in imported_by(f"{program}; assert os.environ['XDG_CACHE_HOME'].endswith('file')")
+
+
 def test_other_names_are_not():
     with pytest.raises(AttributeError, match="no attribute 'smaple'"):
         _ = tessmc.smaple

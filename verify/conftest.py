@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from conftest import dtype, ranks_promoted
+from conftest import dtype, pytest_configure, ranks_promoted
 
-__all__ = ["dtype", "ranks_promoted"]
+__all__ = ["dtype", "pytest_configure", "ranks_promoted"]

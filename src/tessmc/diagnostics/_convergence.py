@@ -1,10 +1,13 @@
 """ArviZ's R-hat and effective sample sizes, and R-hat of groups of chains."""
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +25,13 @@ def import_arviz() -> ModuleType:
     """ArviZ, imported when first needed: it takes longer than the rest of us together."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        import arviz
+        try:
+            import arviz
+        except OSError:
+            # ArviZ 0.23 notes in the user's cache that it has warned today: that may be read-only, and two processes
+            # that do it at once trip over each other.
+            with TemporaryDirectory() as folder, patch.dict(os.environ, XDG_CACHE_HOME=folder):
+                import arviz
     return arviz
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from flowjax.bijections import Identity
 import tessmc
 from tessmc.kernels import StudentT
 from tessmc.report._map import worst_pair
-from tessmc.report._svg import ticks
+from tessmc.report._svg import Panel, ticks
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>$\\frac{\"'&"
 
@@ -193,3 +194,17 @@ def test_the_pair_that_depends_on_each_other_is_found():
 def test_ticks_are_round_and_inside():
     assert ticks(-0.1, 1.05) == pytest.approx([0, 0.5, 1])
     assert all(-3 <= tick <= 7 for tick in ticks(-3, 7))
+
+
+def test_settings_are_told_as_one_would_write_them(page, sampled, tmp_path):
+    opened(page, sampled, tmp_path)
+    settings = page.locator("#reproduce ~ .grid table").first.inner_text()
+    for row in ("seed\t3", "warmup\tWarmup.auto()", "transport\t–"):
+        assert row in settings
+
+
+def test_ticks_that_are_close_have_names_of_their_own():
+    panel = Panel((0, 1), (1.009, 1.0115))
+    panel.axes()
+    words = re.findall(r">([^<>]+)</text>", "".join(panel.words))
+    assert len(set(words)) == len(words) == len(ticks(0, 1)) + len(ticks(1.009, 1.0115))

@@ -86,7 +86,7 @@ def contents(result: "Result") -> dict[str, Any]:
         "ratio": ratio(result) if has_draws else None,
         "seconds": by_phase(result.timings, result.timings.get("total", 0.0)),
         "evaluations": by_phase(result.num_evaluations_by_phase, result.num_evaluations),
-        "settings": result.settings,
+        "settings": in_code(result.settings) if result.settings else {},
         "versions": made_with(result),
         "call": call(result),
     }  # fmt: skip
@@ -193,20 +193,25 @@ def call(result: "Result") -> str:
     settings = result.settings
     if not settings:
         return ""
-    given = {key: settings[key] for key in ("num_chains", "num_warmup")} | {"num_samples": result.num_draws}
-    high, low = settings["seed"] if len(settings["seed"]) == 2 else (1, 0)
-    given["seed"] = low if high == 0 else f"jax.random.wrap_key_data(jnp.array({settings['seed']}, jnp.uint32))"
-    lines = [f"{key}={value}" for key, value in given.items()]
+    code = in_code(settings) | {"num_samples": result.num_draws}
+    lines = [f"{key}={code[key]}" for key in ("num_chains", "num_warmup", "num_samples", "seed")]
     usual = {"thin": 1, "keep": None, "save_warmup": False}
     lines += [f"{key}={settings[key]!r}" for key, value in usual.items() if settings[key] != value]
-    warmup = dict(settings["warmup"])
-    maker = {"AutoWarmup": "auto", "PaperWarmup": "paper"}.get(warmup.pop("kind"), "...")
-    changed = ", ".join(f"{key}={value!r}" for key, value in warmup.items() if value is not None)
-    if maker != "auto" or changed:
-        lines.append(f"warmup=tessmc.Warmup.{maker}({changed})")
+    if code["warmup"] != "Warmup.auto()":
+        lines.append(f"warmup=tessmc.{code['warmup']}")
     lines += [f"{key}=...,  # of digest {settings[key]}" for key in ("transport", "init") if settings[key] is not None]
     whole = (f"    {line}" if "#" in line else f"    {line}," for line in lines)
     return "\n".join(["result = tessmc.sample(", "    target,", *whole, ")"])
+
+
+def in_code(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as one would write them in a call of `sample`; maps and starts by their digests."""
+    high, low = settings["seed"] if len(settings["seed"]) == 2 else (1, 0)
+    seed = low if high == 0 else f"jax.random.wrap_key_data(jnp.array({settings['seed']}, jnp.uint32))"
+    warmup = dict(settings["warmup"])
+    maker = {"AutoWarmup": "auto", "PaperWarmup": "paper"}.get(warmup.pop("kind"), "...")
+    changed = ", ".join(f"{key}={value!r}" for key, value in warmup.items() if value is not None)
+    return {**settings, "seed": seed, "warmup": f"Warmup.{maker}({changed})"}
 
 
 # Columns whose numbers have a format of their own.

@@ -13,8 +13,8 @@ MAX_POINTS, MAX_STEPS = 800, 200
 MAX_LINES = 8
 NUM_BINS = 20
 COLORS = "abcdefgh"
-# Of a panel in a pair plot.
-SIDE = 132
+# Of a panel in a pair plot, and of all of them if they are few.
+SIDE, WHOLE = 132, 480
 
 
 def evenly(values: np.ndarray, count: int) -> np.ndarray:
@@ -59,13 +59,14 @@ def _range(values: np.ndarray) -> str:
 def pairs(names: Sequence[str], points: np.ndarray) -> Markup:
     """Every pair of coordinates, (point, coordinate), with histograms of each on the diagonal."""
     few, count = evenly(points, MAX_POINTS), len(names)
+    side = max(SIDE, WHOLE // count)
     # A few points far out would leave the rest a dot.
     spans = [limits(np.quantile(column, [0.002, 0.998])) for column in points.T]
     panels = []
     for down in range(count):
         for across in range(down + 1):
             left, bottom = 50 if across == 0 else 8, 34 if down == count - 1 else 8
-            size, place = (SIDE + left + 6, SIDE + bottom + 6), (across * (SIDE + 14) + 50 - left, down * (SIDE + 14))
+            size, place = (side + left + 6, side + bottom + 6), (across * (side + 14) + 50 - left, down * (side + 14))
             margins = (left, 6, 6, bottom)
             x = spans[across]
             if across == down:
@@ -77,8 +78,8 @@ def pairs(names: Sequence[str], points: np.ndarray) -> Markup:
             label = names[down] if across == 0 and down > 0 else ""
             panel.axes(short(names[across], 18) if down == count - 1 else "", label, (None if bottom > 8 else [], on_y))
             panels.append((place, panel))
-    side = count * (SIDE + 14) + 50
-    return picture(panels, (side, side), f"Pairs and histograms of {', '.join(short(name) for name in names)}")
+    whole = count * (side + 14) + 50
+    return picture(panels, (whole, whole), f"Pairs and histograms of {', '.join(short(name) for name in names)}")
 
 
 def _marginal(
@@ -155,7 +156,7 @@ def grid(names: Sequence[str], lines: np.ndarray, points: np.ndarray) -> Markup:
 def cloud(names: Sequence[str], points: np.ndarray, radii: Sequence[tuple[float, str]]) -> Markup:
     """Draws pulled back to reference space, and circles that should hold known shares of them."""
     span = (-max(4.0, 1.1 * radii[-1][0]), max(4.0, 1.1 * radii[-1][0]))
-    panel = Panel(span, span, (350, 340), (46, 10, 12, 34))
+    panel = Panel(span, span, (350, 340))
     panel.points(*evenly(points, MAX_POINTS).T)
     turn = np.linspace(0, 2 * np.pi, 60)
     shares = []

@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 # Left, right, top and bottom of a panel, for its ticks and labels.
-MARGINS = (46, 10, 12, 34)
+MARGINS = (54, 10, 12, 34)
 LONGEST = 24
 
 
@@ -16,8 +16,8 @@ def short(name: str, length: int = LONGEST) -> str:
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
-def number(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
+def number(value: float, num_digits: int = 4) -> str:
+    return f"{value:.{num_digits}g}".replace("-", "−")
 
 
 def limits(values: Any, margin: float = 0.04) -> tuple[float, float]:
@@ -117,7 +117,7 @@ class Panel:
         left, right, top, bottom = self.box
         self.words.append(Markup('<path class="axis" d="M{} {}V{}H{}"/>').format(left, top, bottom, right))
         on_x, on_y = (
-            [(tick, number(tick)) for tick in ticks(*span)] if given is None else given
+            [(tick, number(tick, 6)) for tick in ticks(*span)] if given is None else given
             for given, span in zip(names, (self.across, self.up), strict=True)
         )
         for tick, words in on_x:

@@ -191,7 +191,7 @@ MUTANTS = [
     Mutant("a bridge from the wrong law", CAMP, "jnp.where(self.is_from_pushed, log_pushed,", "jnp.where(~self.is_from_pushed, log_pushed,", WIDES),
     Mutant("couplings see raw tails", COUPLING, "self.network(jnp.arcsinh(given)) + self.skip @ (3 * jnp.arcsinh(given / 3))", "self.network(given) + self.skip @ given", "tests/transports/test_ladder.py"),
     Mutant("the same halves in every pair", LADDER, "np.arange(dim) % 2", "0", "tests/transports/test_ladder.py"),
-    Mutant("a pair takes the order of the next", LADDER, "Permute(np.argsort(now)[then])", "Permute(then)", "tests/transports/test_ladder.py"),
+    Mutant("a pair takes the order of the next", LADDER, "permute(np.argsort(now)[then])", "permute(then)", "tests/transports/test_ladder.py"),
     Mutant("ancestors are not followed", RESCUE, "ancestors[chosen]", "ancestors", RESCUES),
     Mutant("gather before tempering", RESCUE, "    first = temper(task, camp, rng, budget)\n", "    first = Tempered(gather(task, camp, budget), 0.0, 0.0)\n", RESCUES),
     Mutant("a quadratic bends half as much", AFFINE, "np.eye(dim) - bend - bend.T", "np.eye(dim) - bend", AFFINES),

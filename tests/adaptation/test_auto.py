@@ -85,6 +85,15 @@ def test_values_alone_find_a_narrow_gaussian_of_many_dimensions():
     assert np.all(np.abs(variances - 1) < 0.2)
 
 
+def test_few_chains_far_from_a_gaussian_in_many_dimensions():
+    """Scores tell the whole of it, where all chains together still stand on one side."""
+    scale = jnp.linspace(0.5, 2, 120)
+    settings = {"num_chains": 32, "num_warmup": 24, "num_samples": 50, "progress": False}
+    result = tessmc.sample(lambda x: -0.5 * jnp.sum(((x - 3) / scale) ** 2), like=120, **settings)
+    assert result.stats["num_evaluations"].mean() < 1.05
+    assert np.abs(result.unconstrained.mean((0, 1)) - 3).max() < 5 * 2 / np.sqrt(1600)
+
+
 def test_a_flat_density_with_hard_walls_is_not_taken_for_a_wide_one():
     def log_density(x):
         return jnp.where(jnp.all((x > 0) & (x < 1)), 0.0, -jnp.inf)

@@ -68,6 +68,15 @@ def test_scores_give_the_covariance_wherever_the_points_are():
     assert np.allclose(spread.shift / root, MEAN / root, atol=1e-3)
 
 
+def test_scores_at_few_points_in_many_dimensions_give_the_scales():
+    scale = np.linspace(0.5, 2, 120)
+    points = 1.5 * np.random.default_rng(9).normal(size=(28, 120))
+    spread = spread_of_scores(points, -(points - 3) / scale**2)
+    assert np.allclose(spread.scale, scale, rtol=1e-6)
+    assert np.allclose(spread.shift, 3, atol=1e-5)
+    assert np.allclose(spread.factor, np.eye(120), atol=1e-6)
+
+
 def log_normal_at(points):
     away = points - MEAN
     return 7 - np.sum(away * np.linalg.solve(COVARIANCE, away.T).T, axis=1) / 2

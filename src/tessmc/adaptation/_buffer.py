@@ -121,7 +121,9 @@ def winsorised(found: np.ndarray) -> float:
     """
     found = np.where(np.isnan(found), np.inf, found)
     low, high = np.quantile(found, [0.01, 0.999], method="nearest")
-    return float(np.std(np.clip(found, low, high))) if np.isfinite([low, high]).all() else float("inf")
+    return (
+        float(np.std(np.clip(found, low, high), dtype=np.float64)) if np.isfinite([low, high]).all() else float("inf")
+    )
 
 
 def divide(kept: Sequence[Draws], window: int) -> tuple[Drawn, Drawn]:

@@ -29,10 +29,11 @@ from tessmc.adaptation._buffer import (
     take,
     thin,
     together,
+    winsorised,
 )
 from tessmc.adaptation._camp import Camp, bridge_from_pushed, padded
 from tessmc.adaptation._fit import NADAM, Decay, FitState, begin_fit, fit, trainable
-from tessmc.adaptation._path import refine, start_anew
+from tessmc.adaptation._path import ask_at, refine, start_anew
 from tessmc.adaptation._rescue import entry, resample
 from tessmc.adaptation._seek import RATE, Seekers, learn_at, num_asked, seek
 from tessmc.adaptation._stride import stride_by_r_hat, stride_for
@@ -321,15 +322,17 @@ class Windows:
             changed = camp._replace(transport=with_spread(camp.transport, spread), law=StudentT(dof))
             return changed, spread_of_ratios(changed.transport, held._replace(law=changed.law))
 
-        def is_near(spread: Spread) -> bool:
-            return bool(np.mean(spread.log_density(others, 0)) > np.max(scores) - MAX_STEP * self.task.target.dim)
+        def put_by_shape(spread: Spread) -> tuple[Camp, float]:
+            changed, s = put(spread, 0)
+            is_near = np.mean(spread.log_density(others, 0)) > np.max(scores) - MAX_STEP * self.task.target.dim
+            # Where log π is flat up to a wall, the flattest map would reach far beyond. One that leaves the draws far
+            # behind has to fit where it leads, too.
+            return changed, s if is_near else max(s, self._spread_of_own(changed))
 
         likeliest, s = put(*found[int(np.argmax(scores))])
         if s < 0.3:
             return likeliest, s, float(gain)
-        # Where log π is flat up to a wall, the flattest map would reach far beyond: not much wider in one step.
-        by_shape = (spread for spread in self._by_shape(positions) if is_near(spread))
-        found_by_shape = (put(spread, 0) for spread in by_shape)
+        found_by_shape = (put_by_shape(spread) for spread in self._by_shape(positions))
         flattest, least = min(found_by_shape, key=lambda pair: pair[1], default=(likeliest, s))
         logger.info("the affine layer from draws leaves s = %.2f, from the shape of log π %.2f", s, least)
         # Of a Gaussian the covariance of k chains leaves about s = d/√k. What is far above comes from π being none, and
@@ -338,6 +341,12 @@ class Windows:
         if least >= (s if is_by_chance else s / 5):
             return likeliest, s, float(gain)
         return flattest, least, spread_of_ratios(camp.transport, held) - least
+
+    def _spread_of_own(self, camp: Camp) -> float:
+        """The map's own draws have this s: it is infinite if it reaches where π has no density."""
+        references = self.rng.standard_normal((self.task.num_chains, self.task.target.dim))
+        self._pay(self.task.num_chains)
+        return winsorised(ask_at(self.task, camp, references.astype(self.task.target.dtype)).log_ratio)
 
     def _by_shape(self, positions: np.ndarray) -> Iterator[Spread]:
         """Spreads that do not depend on how the draws are spread: from scores of π, or from values of log π."""

@@ -106,9 +106,11 @@ def spread_of_scores(points: np.ndarray, scores: np.ndarray) -> Spread:
     center, slope = points.mean(axis=0), scores.mean(axis=0)
     unit = np.sqrt(_positive_scale(points, center) / _positive_scale(scores, slope))
     away, slopes = (points - center) / unit, (scores - slope) * unit
-    spread_x, spread_g = (part.T @ part / num_points + 1e-6 * np.eye(dim) for part in (away, slopes))
-    root = _power(spread_g, 0.5)
-    covariance = _power(spread_g, -0.5) @ _power(root @ spread_x @ root, 0.5) @ _power(spread_g, -0.5)
+    root_x, root_g = (np.linalg.cholesky(part.T @ part / num_points + 1e-6 * np.eye(dim)) for part in (away, slopes))
+    # Singular values of roots, since eigenvalues of the product itself would span twice as many digits.
+    _, values, vectors = np.linalg.svd(root_g.T @ root_x)
+    root = root_x @ vectors.T / np.sqrt(values)
+    covariance = root @ root.T
     scale = np.sqrt(np.diag(covariance))
     factor = np.linalg.cholesky(covariance / np.outer(scale, scale) + 1e-9 * np.eye(dim))
     # The mode of that Gaussian is E x + Σ E ∇log π.
@@ -148,11 +150,6 @@ def spread_of_values(points: np.ndarray, log_densities: np.ndarray, start: Sprea
 def quadratic_terms(dim: int) -> int:
     """Coefficients of a quadratic."""
     return (dim + 1) * (dim + 2) // 2
-
-
-def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.maximum(values, 1e-12) ** exponent) @ vectors.T
 
 
 def _positive_scale(points: np.ndarray, center: np.ndarray) -> np.ndarray:

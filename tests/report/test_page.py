@@ -12,6 +12,7 @@ from flowjax.bijections import Identity
 import tessmc
 from tessmc.kernels import StudentT
 from tessmc.report._map import worst_pair
+from tessmc.report._page import COLUMNS
 from tessmc.report._svg import Panel, ticks
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>$\\frac{\"'&"
@@ -183,6 +184,15 @@ def test_an_odd_result_has_a_page(result, page, tmp_path):
     assert page.locator("section h2").count() == 8
     paths = page.locator("path").evaluate_all("paths => paths.map(path => path.getAttribute('d')).join()")
     assert "nan" not in paths.lower()
+
+
+def test_the_warm_ups_table_fits_the_page_and_names_the_laws(page, tmp_path):
+    entry = dict.fromkeys(COLUMNS, -1234.5) | {"stage": "window", "rung": "couplings"}
+    opened(page, made(warmup_history=[entry | {"dof": 0}, entry | {"dof": 5}]), tmp_path)
+    table = page.get_by_role("region", name="The warm-up, window by window")
+    assert "Gaussian" in table.inner_text()
+    assert "t, 5 d.f." in table.inner_text()
+    assert table.evaluate("region => region.scrollWidth <= region.clientWidth")
 
 
 def test_the_pair_that_depends_on_each_other_is_found():

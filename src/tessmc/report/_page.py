@@ -31,7 +31,7 @@ PHASES = {
 COLUMNS = {
     "stage": "stage", "iteration": "transitions", "rung": "rung", "evaluations": "evaluations a draw",
     "s_before": "s before", "s": "s after", "loss": "loss", "held_out_loss": "held-out loss",
-    "dof": "degrees of freedom", "share_unseen": "share unseen", "num_seekers": "seekers",
+    "dof": "law", "share_unseen": "share unseen", "num_seekers": "seekers",
     "num_skipped": "steps skipped",
 }  # fmt: skip
 
@@ -146,7 +146,12 @@ def window_table(history: list[dict[str, Any]]) -> tuple[list[str], list[list[An
     """The history as a table; of very many entries some, taken evenly."""
     keys = [key for key in COLUMNS if any(entry.get(key) is not None for entry in history)]
     few = [history[place] for place in _plots.evenly(np.arange(len(history)), MAX_ROWS)] if history else []
-    return [COLUMNS[key] for key in keys], [[entry.get(key) for key in keys] for entry in few]
+    return [COLUMNS[key] for key in keys], [[_cell(key, entry.get(key)) for key in keys] for entry in few]
+
+
+def _cell(key: str, value: Any) -> Any:
+    """What of the history is a code, in words."""
+    return (f"t, {value} d.f." if value else "Gaussian") if key == "dof" and value is not None else value
 
 
 def seen_map(result: "Result") -> MapStory:

@@ -101,7 +101,7 @@ def dots(names: Sequence[str], values: np.ndarray, what: str, bound: float, is_l
         given = f"{panel.x(place + 1):.1f}", f"{panel.y(shown[place]):.1f}", names[place], number(values[place])
         dot = Markup('<circle class="a" cx="{}" cy="{}" r="2.5"><title>{}: {}</title></circle>')
         panel.parts.append(dot.format(*given))
-    on_x = [(tick, number(tick)) for tick in ticks(*panel.across) if tick >= 1 and tick == round(tick)]
+    on_x = [(tick, number(tick)) for tick in ticks(*panel.across) if 1 <= tick <= len(names) and tick == round(tick)]
     panel.axes("parameter, in the order of the table", what, (on_x, _powers(*panel.up) if is_log else None))
     known = np.asarray(values)[is_known]
     seen = _range(known) if known.size else "none of which can be computed"

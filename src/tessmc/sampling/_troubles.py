@@ -77,11 +77,11 @@ def light_tails(log_ratio: np.ndarray) -> list[str]:
     num_visits = int(is_long[:, 0].sum() + (is_long[:, 1:] & ~is_long[:, :-1]).sum())
     if not 0 < num_visits < MIN_VISITS or is_long.mean() / np.sqrt(num_visits) < MAX_ERROR_OF_TAIL:
         return []
-    stay = min(np.exp(min(away.max(), 20.0)), 1e6)
+    stay = f"{np.exp(away.max()):,.0f}" if away.max() < np.log(1e6) else "millions of"
     num_chains = int(is_long.any(axis=1).sum())
     return [
         f"{num_chains} {'chain' if num_chains == 1 else 'chains'} came into a tail where the map is too light, to stay "
-        f"there for up to {stay:.0f} draws: its weight is not known well; draw more, or warm up longer"
+        f"there for up to {stay} draws: its weight is not known well; draw more, or warm up longer"
     ]
 
 

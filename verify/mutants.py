@@ -234,6 +234,8 @@ MUTANTS = [
     Mutant("seekers draw from the target itself", SEEK, "bridge_from_pushed(POWER,", "bridge_from_pushed(1.0,", SEEKERS),
     Mutant("chains are where seekers went", SEEK, "away.chains._replace(state=camp.chains.state)", "away.chains", SEEKERS),
     Mutant("chains seek, too", SEEK, "bridge=no_bridge(task.target.dim, task.target.dtype)", "bridge=bridge", SEEKERS),
+    Mutant("what seekers found is not weighed back", SEEK, "np.exp(-steep * sought[is_long])", "np.exp(0 * sought[is_long])", SEEKERS + " -k share"),
+    Mutant("the mean of covariances is not geometric", AFFINE, "root_x @ vectors.T / np.sqrt(values)", "root_x @ vectors.T / values", AFFINES),
     Mutant("what seekers found is not learned", SEEK, "divergences_by_path(own, shown.share) + kl_from_target_by_path(others, usual)", "divergences_by_path(own, shown.share)", SEEKERS),
     Mutant("draws move with the map", OBJECTIVES, "jax.vmap(_fixed(transport).inverse)(positions)", "jax.vmap(transport.inverse)(positions)", LOSSES),
     Mutant("what is far above counts in full", OBJECTIVES, " / jnp.maximum(1, away / FAR)", "", LOSSES),
@@ -296,6 +298,11 @@ MUTANTS = [
     Mutant("walkers never go", "adaptation/_beyond.py", "part[is_taken] = np.asarray(tried)[is_taken]", "pass", BEYOND),
     Mutant("a walk is free", "adaptation/_beyond.py", "num_evaluations=walkers.num_evaluations", "num_evaluations=camp.chains.num_evaluations", BEYOND),
     Mutant("any start is missed", "adaptation/_beyond.py", "is_high & ~", "~", BEYOND),
+    # The face
+    Mutant("a name is a piece of the page", "report/_page.py", "autoescape=True", "autoescape=False", "tests/report/test_page.py -k hostile"),
+    Mutant("every run exits with 0", "cli/_outcome.py", "return CONVERGED if result.verdict.converged and not is_short else NOT_CONVERGED", "return CONVERGED", "tests/cli/test_sample.py -k json"),
+    Mutant("an ESS that is not reached counts as converged", "cli/_outcome.py", "target_ess is not None and not result.is_complete", "False", "tests/cli/test_sample.py -k has_converged"),
+    Mutant("a user's mistake is a bug", "cli/_app.py", "    if where and not isinstance(error, known):\n", "    if False:\n", "tests/cli/test_mistakes.py -k sentence"),
 ]  # fmt: skip
 
 

@@ -53,6 +53,33 @@ def test_the_log_density_is_pymcs_own():
         assert target.log_density(position) == pytest.approx(float(model.compile_logp()(point_of(target, position))))
 
 
+def bounded():
+    """Every kind of support that PyMC transforms."""
+    with pm.Model() as model:
+        pm.Uniform("interval", -1, 3)
+        pm.Normal("ordered", 0, 1, shape=3, transform=pm.distributions.transforms.ordered, initval=[-1.0, 0.0, 1.0])
+        pm.Dirichlet("simplex", np.array([1.0, 2, 3]))
+        pm.Gamma("positive", 2, 1)
+        top = pm.TruncatedNormal("top", 0, 1, lower=0, upper=2)
+        pm.Uniform("below", 0, top)
+        pm.LKJCholeskyCov("chol", eta=2.0, n=3, sd_dist=pm.Exponential.dist(1, shape=3), compute_corr=False)
+    return model
+
+
+def test_supports_are_pymcs_own():
+    with jax.enable_x64(True):
+        target = tessmc.from_pymc(bounded())
+        for position in jax.random.normal(jax.random.key(1), (5, target.dim)):
+            values = target.constrain(position)
+            assert np.allclose(target.unconstrain(values), position)
+            expected = float(target.model.compile_logp()(point_of(target, position)))
+            assert target.log_density(position) == pytest.approx(expected)
+            assert -1 < values["interval"] < 3
+            assert (np.diff(values["ordered"]) > 0).all()
+            assert values["simplex"].sum() == pytest.approx(1)
+            assert 0 < values["below"] < values["top"] < 2
+
+
 @pytest.fixture(scope="module")
 def result():
     return tessmc.sample(tessmc.from_pymc(non_centred_in_pymc()), **SHORT)

@@ -10,7 +10,7 @@ from flowjax.bijections import AbstractBijection
 
 from tessmc._arrays import put
 from tessmc._types import Count, Key, Points, Scalar
-from tessmc.adaptation._buffer import BATCH, Drawn, in_a_row, thin
+from tessmc.adaptation._buffer import BATCH, Drawn, in_a_row, log_ratios, thin
 from tessmc.adaptation._camp import Camp, bridge_from_pushed, no_bridge, padded
 from tessmc.adaptation._objectives import (
     divergences_by_path,
@@ -33,6 +33,8 @@ MEMORY = 4
 # Draws to learn from, half of them of seekers.
 BUFFER = 2**13
 RATE = 5e-3
+# Nats above the usual r at which a chain stays for some 400 transitions, and a share of π that a run hardly meets.
+LONG, MAX_LONG = 6.0, 1e-5
 
 
 class Seekers(NamedTuple):
@@ -50,6 +52,19 @@ def seek(task: WarmupTask, camp: Camp, seekers: Seekers, length: int) -> tuple[C
     stayed = away.chains._replace(state=camp.chains.state)
     back = camp._replace(chains=stayed, bridge=no_bridge(task.target.dim, task.target.dtype)).recalled()
     return back, Seekers(away.chains.state, (*seekers.trips, draws)[-MEMORY:])
+
+
+def share_of_long_stays(camp: Camp, drawn: Drawn, seekers: Seekers) -> float:
+    """The share of π where the map makes it so rare that chains stay long: from the last trip, weighed back to π."""
+    sought, usual = (
+        log_ratios(camp.transport, camp.law, thin(each, BUFFER // 2)) for each in (in_a_row(seekers.trips[-1:]), drawn)
+    )
+    sought, usual, steep = sought - np.median(usual), usual - np.median(usual), POWER - 1
+    # What seekers draw from is π e^(steep r), over the mean of e^(steep r) under π.
+    is_long = sought > LONG
+    return float(
+        np.sum(np.exp(-steep * sought[is_long])) / len(sought) * np.mean(np.exp(steep * np.minimum(usual, 100)))
+    )
 
 
 class Shown(NamedTuple):

@@ -35,7 +35,7 @@ from tessmc.adaptation._camp import Camp, bridge_from_pushed, padded
 from tessmc.adaptation._fit import NADAM, Decay, FitState, begin_fit, fit, trainable
 from tessmc.adaptation._path import ask_at, refine, start_anew
 from tessmc.adaptation._rescue import entry, resample
-from tessmc.adaptation._seek import RATE, Seekers, learn_at, num_asked, seek
+from tessmc.adaptation._seek import MAX_LONG, RATE, Seekers, learn_at, num_asked, seek, share_of_long_stays
 from tessmc.adaptation._stride import stride_by_r_hat, stride_for
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.adaptation._wide import Scouts, Trip, wide, widened
@@ -95,7 +95,7 @@ class Windows:
         self.task, self.starts, self.use_gradient, self.history = task, starts, use_gradient, history
         self.is_frugal = is_frugal
         self.key_climb, self.key_path, key_host = split(key, 3)
-        self.has_asked, self.is_settled = False, False
+        self.has_asked, self.is_settled, self.has_found_all = False, False, False
         self.rung = "affine" if task.transport is None else "couplings"
         self.num_fits = 0
         self.rng = np.random.default_rng(np.asarray(jr.key_data(key_host)))
@@ -267,7 +267,7 @@ class Windows:
 
     def _is_worth_seeking(self) -> bool:
         """In few dimensions a wider law does it, and a map that is good already becomes no better."""
-        return self.task.target.dim > MANY and self.evaluations > SLOW
+        return self.task.target.dim > MANY and self.evaluations > SLOW and not self.has_found_all
 
     def _seek(self, camp: Camp, s: float, train: Buffer, held: Buffer) -> tuple[Camp, float]:
         """The map learns from chains, and from seekers that set out from them and then, in turn, go on."""
@@ -277,6 +277,11 @@ class Windows:
         with self.task.clock.time("warmup"):
             camp, self.seekers = seek(self.task, camp, seekers, self.draws[-1].log_density.shape[1])
         exact = take(train.drawn, np.arange(int(train.num_exact)))
+        share = share_of_long_stays(camp, exact, self.seekers)
+        logger.info("chains stay long in %.1e of the target, by what seekers found", share)
+        if share < MAX_LONG:
+            self.has_found_all = True
+            return camp, s
         key = jr.fold_in(self.key_path, len(self.history))
         # The better the map, the shorter the steps: long ones would spoil it before they mend anything.
         rate = RATE * min(1.0, s) * 0.1**self.share_spent

@@ -234,7 +234,7 @@ MUTANTS = [
     Mutant("seekers draw from the target itself", SEEK, "bridge_from_pushed(POWER,", "bridge_from_pushed(1.0,", SEEKERS),
     Mutant("chains are where seekers went", SEEK, "away.chains._replace(state=camp.chains.state)", "away.chains", SEEKERS),
     Mutant("chains seek, too", SEEK, "bridge=no_bridge(task.target.dim, task.target.dtype)", "bridge=bridge", SEEKERS),
-    Mutant("what seekers found is not weighed back", SEEK, "np.exp(-steep * sought[is_long])", "np.exp(0 * sought[is_long])", SEEKERS + " -k share"),
+    Mutant("whatever seekers find is too little", SEEK, "in_a_row(seekers.trips[-1:]), drawn)", "drawn, drawn)", SEEKERS + " -k finds"),
     Mutant("the mean of covariances is not geometric", AFFINE, "root_x @ vectors.T / np.sqrt(values)", "root_x @ vectors.T / values", AFFINES),
     Mutant("what seekers found is not learned", SEEK, "divergences_by_path(own, shown.share) + kl_from_target_by_path(others, usual)", "divergences_by_path(own, shown.share)", SEEKERS),
     Mutant("draws move with the map", OBJECTIVES, "jax.vmap(_fixed(transport).inverse)(positions)", "jax.vmap(transport.inverse)(positions)", LOSSES),

@@ -11,7 +11,7 @@ from tessmc.adaptation import Warmup, WarmupTask
 from tessmc.adaptation import _path as path
 from tessmc.adaptation import _seek as seeking
 from tessmc.adaptation._buffer import Drawn, in_a_row, log_ratios
-from tessmc.adaptation._seek import Seekers, Shown, from_draws, learn_at, seek, share_of_long_stays
+from tessmc.adaptation._seek import Seekers, Shown, from_draws, learn_at, seek, share_of_finds
 from tessmc.kernels import StudentT
 from tessmc.targets import Target
 from tessmc.transports import Spread, with_spread
@@ -46,18 +46,18 @@ def test_seekers_draw_from_a_power_of_what_the_map_makes_too_rare(monkeypatch):
     assert abs(spread_of_seekers()[0] - 1) < 0.05
 
 
-def test_the_share_of_long_stays_is_that_of_the_target(monkeypatch):
+def test_the_share_of_finds_is_that_of_what_seekers_draw_from(monkeypatch):
     """With N(0, I) under a map of scale 0.9, r is |x|² (1/0.81 - 1)/2 but for a constant, and |x|² exponential."""
     monkeypatch.setattr(seeking, "LONG", 1.0)
     task, camp = camp_under(0.9, NORMAL)
     camp, seekers = seek(task, camp, Seekers(camp.chains.state), 40)
     exact = np.random.default_rng(1).normal(size=(8192, 2)).astype(np.float32)
     drawn = Drawn(exact, -np.sum(exact**2, axis=1) / 2)
+    # Of π the median of |x|² is 2 log 2; seekers draw from a Gaussian of precision 3 - 2/0.81.
     bound = 2 * np.log(2) + 1.0 / ((1 / 0.81 - 1) / 2)
-    share = share_of_long_stays(camp, drawn, seekers)
-    assert abs(share / np.exp(-bound / 2) - 1) < 0.2
-    monkeypatch.setattr(seeking, "LONG", 100.0)
-    assert share_of_long_stays(camp, drawn, seekers) == 0
+    expected = np.exp(-bound * (3 - 2 / 0.81) / 2)
+    share = share_of_finds(camp, drawn, seekers)
+    assert abs(share - expected) < 4 * np.sqrt(expected / 1000)
 
 
 def test_chains_stay_while_seekers_travel():

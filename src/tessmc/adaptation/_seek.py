@@ -33,8 +33,9 @@ MEMORY = 4
 # Draws to learn from, half of them of seekers.
 BUFFER = 2**13
 RATE = 5e-3
-# Nats above the usual r at which a chain stays for some 400 transitions, and a share of π that a run hardly meets.
-LONG, MAX_LONG = 6.0, 1e-5
+# Nats above the usual r at which a chain stays for some 400 transitions. Seekers come there e^12 times as often: where
+# fewer than one in twenty of their draws are so high, a run hardly comes.
+LONG, MAX_FINDS = 6.0, 0.05
 
 
 class Seekers(NamedTuple):
@@ -54,17 +55,12 @@ def seek(task: WarmupTask, camp: Camp, seekers: Seekers, length: int) -> tuple[C
     return back, Seekers(away.chains.state, (*seekers.trips, draws)[-MEMORY:])
 
 
-def share_of_long_stays(camp: Camp, drawn: Drawn, seekers: Seekers) -> float:
-    """The share of π where the map makes it so rare that chains stay long: from the last trip, weighed back to π."""
+def share_of_finds(camp: Camp, drawn: Drawn, seekers: Seekers) -> float:
+    """The share of the last trip's draws where the map makes π so rare that a chain would stay long."""
     sought, usual = (
         log_ratios(camp.transport, camp.law, thin(each, BUFFER // 2)) for each in (in_a_row(seekers.trips[-1:]), drawn)
     )
-    sought, usual, steep = sought - np.median(usual), usual - np.median(usual), POWER - 1
-    # What seekers draw from is π e^(steep r), over the mean of e^(steep r) under π.
-    is_long = sought > LONG
-    return float(
-        np.sum(np.exp(-steep * sought[is_long])) / len(sought) * np.mean(np.exp(steep * np.minimum(usual, 100)))
-    )
+    return float(np.mean(~(sought - np.median(usual) < LONG)))
 
 
 class Shown(NamedTuple):

@@ -35,7 +35,7 @@ from tessmc.adaptation._camp import Camp, bridge_from_pushed, padded
 from tessmc.adaptation._fit import NADAM, Decay, FitState, begin_fit, fit, trainable
 from tessmc.adaptation._path import ask_at, refine, start_anew
 from tessmc.adaptation._rescue import entry, resample
-from tessmc.adaptation._seek import MAX_LONG, RATE, Seekers, learn_at, num_asked, seek, share_of_long_stays
+from tessmc.adaptation._seek import MAX_FINDS, RATE, Seekers, learn_at, num_asked, seek, share_of_finds
 from tessmc.adaptation._stride import stride_by_r_hat, stride_for
 from tessmc.adaptation._task import History, WarmupTask
 from tessmc.adaptation._wide import Scouts, Trip, wide, widened
@@ -277,9 +277,9 @@ class Windows:
         with self.task.clock.time("warmup"):
             camp, self.seekers = seek(self.task, camp, seekers, self.draws[-1].log_density.shape[1])
         exact = take(train.drawn, np.arange(int(train.num_exact)))
-        share = share_of_long_stays(camp, exact, self.seekers)
-        logger.info("chains stay long in %.1e of the target, by what seekers found", share)
-        if share < MAX_LONG:
+        share = share_of_finds(camp, exact, self.seekers)
+        logger.info("of the seekers' draws %.0f %% are where chains would stay long", 100 * share)
+        if share < MAX_FINDS:
             self.has_found_all = True
             return camp, s
         key = jr.fold_in(self.key_path, len(self.history))

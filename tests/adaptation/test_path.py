@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from flowjax.bijections import Affine
 
 import tessmc
 from tessmc._clock import Clock
@@ -47,6 +48,22 @@ def test_a_short_warm_up_takes_fewer_steps():
     assert path.count_steps(task) == path.NUM_STEPS
     assert path.count_steps(task._replace(num_warmup=10)) < path.NUM_STEPS / 5
     assert path.count_steps(task._replace(num_warmup=1)) > 0
+
+
+def distance_gone(dim):
+    """Of a shift whose every entry is asked to grow, in 20 steps."""
+    task = WarmupTask(gaussian(dim), None, None, jr.key(3), 32, 100, Clock(), lambda *_: None)
+
+    def objective(transport, key, data):  # noqa: ARG001
+        return -jnp.mean(transport.loc)
+
+    shift = Affine(jnp.zeros(dim), jnp.ones(dim))
+    return float(path.train(task, shift, objective, lambda *_: None, jr.key(0), 20, 1e-2).loc.mean())
+
+
+def test_steps_are_shorter_in_hundreds_of_dimensions():
+    assert distance_gone(100) == pytest.approx(distance_gone(2), rel=1e-3)
+    assert distance_gone(300) == pytest.approx(distance_gone(2) / 3, rel=1e-3)
 
 
 @pytest.fixture(scope="module")

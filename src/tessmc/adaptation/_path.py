@@ -34,7 +34,8 @@ BATCH, NUM_FITS = 256, 2
 # Steps until they meet.
 STRIDE = 10
 NUM_STEPS = 3000
-RATE = 1e-2
+# Up to so many dimensions; in more of them it is smaller in proportion, since all coordinates move in a step.
+RATE, MAX_DIM = 1e-2, 100
 NUM_STRETCHES = 2**12
 # Points on the way from a chain to a draw of the map.
 NUM_ANGLES = 8
@@ -127,7 +128,7 @@ def train(
         num_steps: a multiple of `STRIDE`, or it is rounded up to one.
         rate: of learning, at first.
     """
-    schedule = Decay(rate, 0.01, num_steps)
+    schedule = Decay(rate * min(1, MAX_DIM / task.target.dim), 0.01, num_steps)
     state: Any = begin_fit(transport)
     keys = split(key, NUM_FITS)
     # Compiled here, and not by all fits at the same time.

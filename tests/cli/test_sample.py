@@ -136,6 +136,11 @@ def test_info(tessmc_in_process, environment):
         assert word in shown
 
 
+def test_the_version(tessmc_here):
+    done = tessmc_here("--version")
+    assert (done.exit_code, done.stdout) == (0, f"tessmc {tessmc.__version__}\n")
+
+
 def test_check(tessmc_here, file_of):
     path = file_of(NORMAL + "def wrong(x):\n    return -0.5 * x**2\n")
     done = tessmc_here("check", f"{path}:log_density", "--like", "2")

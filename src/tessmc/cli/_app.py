@@ -32,20 +32,34 @@ NoCache = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", metavar="")]
 
 
-@app.callback()
-def main() -> None:
-    """Transport Elliptical Slice Sampling: posteriors by learned maps, without gradients or tuning."""
-
-
-class UserError(Exception):
-    """A mistake that is not ours, in a sentence."""
-
-
 def say(*lines: object) -> None:
     """Print on standard output, as it is."""
     console = Console()
     for line in lines:
         console.print(line if isinstance(line, Text) else str(line), highlight=False, markup=False, soft_wrap=True)
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        from tessmc import __version__
+
+        say(f"tessmc {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Show the version and exit.", metavar="", is_eager=True, callback=_tell_version),
+]
+
+
+@app.callback()
+def main(version: Version = False) -> None:
+    """Transport Elliptical Slice Sampling: posteriors by learned maps, without gradients or tuning."""
+
+
+class UserError(Exception):
+    """A mistake that is not ours, in a sentence."""
 
 
 def say_json(found: dict[str, Any]) -> None:

@@ -77,6 +77,15 @@ def test_scores_at_few_points_in_many_dimensions_give_the_scales():
     assert np.allclose(spread.factor, np.eye(120), atol=1e-6)
 
 
+@pytest.mark.parametrize("height", [1e3, 1e8, 1e15, 1e25])
+def test_a_score_far_out_does_no_harm(height):
+    rng = np.random.default_rng(10)
+    points, scores = rng.normal(size=(2, 28, 120))
+    points[3], scores[3], scores[5, 7] = height, -height, height**2
+    spread = spread_of_scores(points, scores)
+    assert np.isfinite(spread.log_density(points, 0)).all()
+
+
 def log_normal_at(points):
     away = points - MEAN
     return 7 - np.sum(away * np.linalg.solve(COVARIANCE, away.T).T, axis=1) / 2

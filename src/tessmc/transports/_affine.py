@@ -106,10 +106,10 @@ def spread_of_scores(points: np.ndarray, scores: np.ndarray) -> Spread:
     center, slope = points.mean(axis=0), scores.mean(axis=0)
     unit = np.sqrt(_positive_scale(points, center) / _positive_scale(scores, slope))
     away, slopes = (points - center) / unit, (scores - slope) * unit
-    root_x, root_g = (np.linalg.cholesky(part.T @ part / num_points + 1e-6 * np.eye(dim)) for part in (away, slopes))
+    root_x, root_g = (_root(part.T @ part / num_points + 1e-6 * np.eye(dim)) for part in (away, slopes))
     # Singular values of roots, since eigenvalues of the product itself would span twice as many digits.
     _, values, vectors = np.linalg.svd(root_g.T @ root_x)
-    root = root_x @ vectors.T / np.sqrt(values)
+    root = root_x @ vectors.T / np.sqrt(np.maximum(values, 1e-12 * values[0]))
     covariance = root @ root.T
     scale = np.sqrt(np.diag(covariance))
     factor = np.linalg.cholesky(covariance / np.outer(scale, scale) + 1e-9 * np.eye(dim))
@@ -150,6 +150,12 @@ def spread_of_values(points: np.ndarray, log_densities: np.ndarray, start: Sprea
 def quadratic_terms(dim: int) -> int:
     """Coefficients of a quadratic."""
     return (dim + 1) * (dim + 2) // 2
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """R with R Rᵀ = `matrix`, even where rounding has left that no longer positive."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 1e-12))
 
 
 def _positive_scale(points: np.ndarray, center: np.ndarray) -> np.ndarray:

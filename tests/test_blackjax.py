@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from blackjax.util import run_inference_algorithm
+from flowjax.bijections import Affine
 
 import tessmc
 from helpers import Sinh, WithoutLogDet, z_score
@@ -18,6 +19,13 @@ def quartic(p):
 
 
 START = {"s": jnp.array(0.3), "x": jnp.array([0.5, -0.2])}
+
+
+def test_a_position_of_whole_numbers_moves():
+    algorithm = tessmc.blackjax.tess(lambda p: -(p["a"] ** 2 + p["b"] ** 2) / 2, Affine(jnp.zeros(2), jnp.ones(2)))
+    state = algorithm.init({"a": 0.5, "b": 1})
+    moved, _ = algorithm.step(jr.key(0), state)
+    assert moved.position["b"] == moved.reference[1] != 1
 
 
 def test_a_step_is_that_of_our_kernel():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import pytest
 
-from tessmc._random import split, straight, streams
+from tessmc._random import as_key, split, straight, streams
 
 KEY = jr.key(123)
 
@@ -46,3 +46,9 @@ def test_streams_of_other_generators_are_as_good(impl):
     keys = jax.vmap(jr.fold_in, in_axes=(None, 0))(straight(jr.key(0, impl=impl)), jnp.arange(100))
     assert len(jnp.unique(jax.vmap(jr.uniform)(keys))) == 100
     assert not jnp.array_equal(jr.key_data(keys), jr.key_data(jr.split(straight(jr.key(1, impl=impl)), 100)))
+
+
+def test_keys_of_other_generators_become_threefry():
+    key = as_key(jr.key(3, impl="rbg"))
+    assert jr.key_data(key).shape == (2,)
+    assert jnp.array_equal(jr.key_data(as_key(jr.key_data(key))), jr.key_data(key))

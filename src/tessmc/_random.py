@@ -33,10 +33,16 @@ def as_key(seed: Any) -> Key:
             raise ValueError(f"`seed` should lie between 0 and 2³² - 1, but is {seed}")
         return jr.key(int(seed), impl="threefry2x32")
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
-        return seed
+        return _as_threefry(seed)
     if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
         return jr.wrap_key_data(jnp.asarray(seed), impl="threefry2x32")
     raise TypeError(f"`seed` should be an int or one JAX key, such as jax.random.key(0), but is {seed!r}")
+
+
+def _as_threefry(key: Key) -> Key:
+    if str(jr.key_impl(key)) == "threefry2x32" or jr.key_impl(key) == _STRAIGHT:
+        return key
+    return jr.wrap_key_data(jr.bits(key, (2,), jnp.uint32), impl="threefry2x32")
 
 
 def straight(key: Key) -> Key:
@@ -46,8 +52,7 @@ def straight(key: Key) -> Key:
     """
     if jr.key_impl(key) == _STRAIGHT:
         return key
-    if str(jr.key_impl(key)) != "threefry2x32":
-        key = jr.wrap_key_data(jr.bits(key, (2,), jnp.uint32), impl="threefry2x32")
+    key = _as_threefry(key)
     config: Any = jax.config
     # Without this flag Threefry numbers its words differently; JAX means to remove it.
     is_same = getattr(config, "jax_threefry_partitionable", True)

@@ -104,7 +104,8 @@ def elliptical_slice(
 
 def _algorithm(kernel_of: Callable[[Callable[[Array], Any], int], AbstractSliceKernel]) -> SamplingAlgorithm:
     def init(position: PyTree[Any], rng_key: Any = None) -> SliceState:  # noqa: ARG001
-        flat, unravel = ravel_pytree(position)
+        # Of whole numbers JAX would make whole numbers again after each move.
+        flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf) * 1.0, position))
         return _state(kernel_of(unravel, flat.size).init(flat), unravel)
 
     def step(rng_key: Key, state: SliceState) -> tuple[SliceState, StepInfo]:

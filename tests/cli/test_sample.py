@@ -136,6 +136,55 @@ def test_info(tessmc_in_process, environment):
         assert word in shown
 
 
+def test_what_a_file_prints_is_not_in_the_json(tessmc_in_process, file_of):
+    text = """
+import os
+import tessmc
+
+print("loaded 300 rows")
+
+def density(x):
+    os.write(1, b"called\\n")
+    return -0.5 * float((x**2).sum())
+
+box = tessmc.BlackBox(density, 2)
+"""
+    given = f"{file_of(text)}:box", *SMALL, "--quiet", "--json"
+    done = tessmc_in_process("sample", *given)
+    assert json.loads(done.stdout)["num_draws"] == 20
+    assert "loaded 300 rows" in done.stderr
+    assert "called" in done.stderr
+    done = tessmc_in_process("check", f"{file_of(text)}:box", "--json")
+    assert json.loads(done.stdout)["is_fine"]
+
+
+def test_a_report_that_cannot_be_written_costs_no_result(tessmc_here, file_of, tmp_path, monkeypatch):
+    given = "sample", f"{file_of(NORMAL + 'like = 2')}:log_density", *SMALL, "--quiet", "--no-cache"
+    done = tessmc_here(*given, "--report", tmp_path)
+    assert done.exit_code == 2
+    assert "is a folder" in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(tessmc.Result, "report", full)
+    done = tessmc_here(*given, "--report", tmp_path / "it.html")
+    assert done.exit_code == 2
+    assert "no space left" in done.stderr
+    assert "16 chains × 20 draws" in done.stdout
+
+
+def test_a_terminal_that_lacks_a_character_costs_no_result(command, environment, file_of):
+    import subprocess
+
+    spec = f"{file_of(NORMAL + 'like = 2')}:log_density"
+    given = [*command, "sample", spec, *SMALL, "--quiet"]
+    done = subprocess.run(given, capture_output=True, env={**environment, "PYTHONIOENCODING": "ascii"}, timeout=300)
+    assert done.returncode == 3, done.stderr
+    assert b"16 chains \\xd7 20 draws" in done.stdout
+
+
 def test_the_version(tessmc_here):
     done = tessmc_here("--version")
     assert (done.exit_code, done.stdout) == (0, f"tessmc {tessmc.__version__}\n")

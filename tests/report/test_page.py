@@ -12,7 +12,7 @@ from flowjax.bijections import Identity
 import tessmc
 from tessmc.kernels import StudentT
 from tessmc.report._map import worst_pair
-from tessmc.report._page import COLUMNS
+from tessmc.report._page import COLUMNS, free_names
 from tessmc.report._svg import Panel, ticks
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>$\\frac{\"'&"
@@ -193,6 +193,15 @@ def test_the_warm_ups_table_fits_the_page_and_names_the_laws(page, tmp_path):
     assert "Gaussian" in table.inner_text()
     assert "t, 5 d.f." in table.inner_text()
     assert table.evaluate("region => region.scrollWidth <= region.clientWidth")
+
+
+def test_a_free_coordinate_has_the_name_of_the_parameter_that_it_is():
+    result = made(["a", "b", "scale"])
+    assert free_names(result, result.groups["unconstrained_posterior"]["x"]) == ["a", "b", "scale"]
+    free = result.groups["unconstrained_posterior"]["x"][..., [1, 0, 2]]
+    free[..., 2] = np.log(np.abs(free[..., 2]))
+    assert free_names(result, free) == [f"free coordinate {place}" for place in (1, 2, 3)]
+    assert free_names(made(["a", "b"]), free) == [f"free coordinate {place}" for place in (1, 2, 3)]
 
 
 def test_the_pair_that_depends_on_each_other_is_found():

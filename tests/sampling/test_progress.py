@@ -26,6 +26,31 @@ def normal(x):
     return -0.5 * (x**2).sum()
 
 
+class Tee:
+    """All that some programs put in the place of standard error."""
+
+    def write(self, text):
+        pass
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("stream", [Tee(), None])
+def test_a_stream_that_is_no_file_ends_no_run(stream, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with _display.shown(True) as listeners:
+        assert not any(isinstance(each, _display.Display) for each in listeners)
+
+
+def test_a_file_on_standard_output_stays_the_users(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    with _display.shown(True, Console(file=io.StringIO(), force_terminal=True)) as (display,):
+        assert isinstance(display, _display.Display)
+        assert sys.stdout is stream
+
+
 def test_a_callback_hears_of_all_phases():
     heard = []
     settings = {**PLAIN, "num_warmup": 7, "warmup": tessmc.Warmup.paper(num_initial_steps=2, num_steps=2)}

@@ -113,6 +113,28 @@ def test_what_cannot_be_sampled_is_refused_by_name():
         tessmc.from_numpyro(3)
 
 
+def test_data_that_single_precision_would_spoil_stay_as_they_are():
+    times = 1.7e9 + 10.0 * np.arange(20)
+
+    def trend(times):
+        slope = numpyro.sample("slope", dist.Normal(0, 1))
+        standard = (times - times.mean()) / times.std()
+        numpyro.sample("y", dist.Normal(slope * standard, 0.1), obs=np.zeros(20))
+
+    expected, _ = log_density(trend, (times,), {}, {"slope": 1.0})
+    assert tessmc.from_numpyro(trend, times).log_density(jnp.ones(1)) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_entries_that_nothing_depends_on_are_refused():
+    def model():
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        seen = np.array([True, False, True])
+        numpyro.sample("y", dist.Normal(mu, 1).expand([3]), obs=np.array([0.5, np.nan, -1]), obs_mask=seen)
+
+    with pytest.raises(ValueError, match="entries of the latent site `y_unobserved`"):
+        tessmc.from_numpyro(model)
+
+
 @pytest.fixture(scope="module")
 def result():
     target = tessmc.from_numpyro(line, X, Y)

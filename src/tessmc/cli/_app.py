@@ -1,12 +1,14 @@
 """What all commands share: the application, how they talk, and how they end."""
 
+import io
 import json
 import logging
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,6 +69,23 @@ def say_json(found: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(_plain(found), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+@contextmanager
+def aside(is_wanted: bool) -> Iterator[None]:
+    """With --json: what the user's file prints, or anything that it starts, goes to standard error."""
+    if not is_wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
@@ -94,6 +113,10 @@ def talking(file: str = "", debug: bool = False, quiet: bool = False) -> Iterato
         debug: whether errors are shown with their tracebacks, and the library's log.
         quiet: whether progress is left out.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a character should not cost a run.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings(), _log_lines(debug, quiet):
         warnings.showwarning = lambda message, *_: complain(str(message), "bold yellow", "Warning: ")
         try:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tessmc.cli._app import NOT_CONVERGED, Debug, Json, say, say_json, talking
+from tessmc.cli._app import NOT_CONVERGED, Debug, Json, aside, say, say_json, talking
 from tessmc.cli._target import LIKE, WHAT_IT_IS, find_target
 
 
@@ -20,8 +20,9 @@ def check(
     with talking(target, debug):
         import tessmc
 
-        found, options = find_target(target, like)
-        seen = tessmc.check(found, **options, num_points=points)
+        with aside(json):
+            found, options = find_target(target, like)
+            seen = tessmc.check(found, **options, num_points=points)
         if json:
             say_json({"is_fine": seen.is_fine, **asdict(seen)})
         else:

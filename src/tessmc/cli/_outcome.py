@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from tessmc.cli._app import CONVERGED, INTERRUPTED, NOT_CONVERGED, say, say_json
+from tessmc.cli._app import CONVERGED, INTERRUPTED, NOT_CONVERGED, UserError, say, say_json
 
 if TYPE_CHECKING:
     from tessmc import Result
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
 def tell(result: "Result", as_json: bool, report: Path | None = None, title: str = "") -> None:
     """Print what came of a run, and write its report if one is wanted."""
-    if report is not None:
-        result.report(report)
+    # What was found comes first: the report may fail.
     if as_json:
         say_json({**as_dict(result), **({} if report is None else {"report": report})})
-        return
-    if title:
-        say(title)
-    say(coloured(result))
-    if result.run_dir is not None and is_interrupted(result):
-        say("To go on with it, give the same command again.")
+    else:
+        say(*filter(None, [title, coloured(result)]))
+        if result.run_dir is not None and is_interrupted(result):
+            say("To go on with it, give the same command again.")
     if report is not None:
-        say(f"Report: {report}")
+        result.report(report)
+        if not as_json:
+            say(f"Report: {report}")
+
+
+def refuse_folder(report: Path | None) -> None:
+    """Before a long run, not after it."""
+    if report is not None and report.is_dir():
+        raise UserError(f"--report should be a file such as {report / 'report.html'}, but {report} is a folder")
 
 
 def coloured(result: "Result") -> Text:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tessmc.cli._app import EXIT_CODES, Debug, Json, NoCache, Quiet, keep_programs, talking
-from tessmc.cli._outcome import end, tell
+from tessmc.cli._app import EXIT_CODES, Debug, Json, NoCache, Quiet, aside, keep_programs, talking
+from tessmc.cli._outcome import end, refuse_folder, tell
 from tessmc.cli._target import EXECUTOR, LIKE, WHAT_IT_IS, executor_of, find_target
 
 HOW, END, OUT = "How it is drawn", "When it ends, whatever comes first", "What comes of it"
@@ -70,8 +70,9 @@ def sample(
         import tessmc
 
         keep_programs(no_cache)
-        found, options = find_target(target, like)
-        with executor_of(executor) as workers:
+        refuse_folder(report)
+        with aside(json), executor_of(executor) as workers:
+            found, options = find_target(target, like)
             result = tessmc.sample(
                 found,
                 **options,
@@ -119,8 +120,9 @@ def resume(
         keep_programs(no_cache)
         given = {"num_samples": draws, "target_ess": target_ess, "max_evaluations": max_evaluations}
         options = {name: value for name, value in given.items() if value is not None}
-        found, more = find_target(target, last_resort=lambda: tessmc.load(run).num_parameters)
-        with executor_of(executor) as workers:
+        refuse_folder(report)
+        with aside(json), executor_of(executor) as workers:
+            found, more = find_target(target, last_resort=lambda: tessmc.load(run).num_parameters)
             asked = {"max_seconds": max_seconds, "executor": workers, "progress": not quiet}
             result = tessmc.resume(run, found, **options, **more, **asked)
         tell(result, json, report)

@@ -162,8 +162,17 @@ def seen_map(result: "Result") -> MapStory:
         return MapStory([], "Unconstrained draws were not kept, because `keep` named some parameters.")
     ((_, draws),) = result.few("unconstrained_posterior")
     dim = draws.shape[2]
-    names = result.parameter_names if result.num_parameters == dim else [f"free coordinate {i + 1}" for i in range(dim)]
-    return map_story(result.transport, result.law, draws.reshape(-1, dim), names)
+    return map_story(result.transport, result.law, draws.reshape(-1, dim), free_names(result, draws))
+
+
+def free_names(result: "Result", draws: np.ndarray) -> list[str]:
+    """A free coordinate has the name of the parameter that it is; of one that is transformed it has a number."""
+    names = [f"free coordinate {place + 1}" for place in range(draws.shape[2])]
+    if result.num_parameters == len(names):
+        for place, values in enumerate(columns(result, list(range(len(names))))):
+            if np.array_equal(values, draws[..., place]):
+                names[place] = result.parameter_names[place]
+    return names
 
 
 def ratio(result: "Result") -> tuple[Markup, str]:

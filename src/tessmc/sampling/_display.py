@@ -136,6 +136,11 @@ def clock_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def _is_terminal(stream: Any) -> bool:
+    """Whether people look at it; of a stream of the user's own making, or of none, it is not known."""
+    return bool(getattr(stream, "isatty", lambda: False)())
+
+
 @contextmanager
 def shown(is_wanted: bool, console: Console | None = None) -> Iterator[list[Listener]]:
     """Who shows a run on standard error, in a notebook or in a log; nobody if nobody would see it."""
@@ -143,13 +148,17 @@ def shown(is_wanted: bool, console: Console | None = None) -> Iterator[list[List
         yield []
         return
     # Where colours are forced upon a file, lines that move are still of no use.
-    console = console or Console(stderr=True, force_terminal=sys.stderr.isatty())
+    console = console or Console(stderr=True, force_terminal=_is_terminal(sys.stderr))
     if console.is_jupyter:
         with closing(Notebook()) as notebook:
             yield [notebook]
     elif console.is_terminal and not console.is_dumb_terminal:
         display = Display()
-        with Live(get_renderable=display.render, console=console, transient=True, refresh_per_second=8):
+        # What goes to a file is none of the display's.
+        is_both = _is_terminal(sys.stdout)
+        live = Live(console=console, transient=True, refresh_per_second=8, redirect_stdout=is_both,
+                    get_renderable=display.render)  # fmt: skip
+        with live:
             yield [display]
     else:
         yield [Lines()] if logger.isEnabledFor(logging.INFO) else []

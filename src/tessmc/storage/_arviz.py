@@ -39,7 +39,7 @@ def to_arviz(
 
 def _from_dict(arviz: Any, whole: Any, given: Any) -> Any:
     if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict(whole, **given)
+        return arviz.from_dict(whole, **given, save_warmup=True)
     found = arviz.from_dict(**whole, **given, save_warmup=True)
     # ArviZ's own refuses the format 3 of zarr, and advises this.
     found.to_zarr = partial(_to_zarr, found)

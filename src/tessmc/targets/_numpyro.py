@@ -122,6 +122,8 @@ def _with_arguments(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[
 
     A model may do with its data what NumPy alone can, or take a length from them: then they are constants.
     """
+    if not all(_survives(leaf) for leaf in jax.tree.leaves((args, kwargs)) if isinstance(leaf, np.ndarray)):
+        return partial(model, *args, **kwargs), (), {}
     try:
         given = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
         hash(tuple(leaf for leaf in jax.tree.leaves(given) if not eqx.is_array(leaf)))
@@ -129,6 +131,19 @@ def _with_arguments(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[
     except (*NOT_TRACEABLE, TypeError, ValueError):
         return partial(model, *args, **kwargs), (), {}
     return model, *given
+
+
+def _survives(data: np.ndarray) -> bool:
+    """Whether data are the same to a millionth of their range in the precision that JAX is set to.
+
+    Times in seconds since 1970 are not; a model may take their mean away first, which NumPy does in doubles.
+    """
+    if data.dtype.kind not in "fiu" or data.size == 0:
+        return True
+    with np.errstate(all="ignore"):
+        off = data.astype(jax.dtypes.canonicalize_dtype(data.dtype)).astype(float) - data.astype(float)
+        extent = np.nanmax(data.astype(float)) - np.nanmin(data.astype(float))
+    return bool(np.all(~(np.abs(off) > 1e-6 * (extent or np.abs(data).max()))))
 
 
 def _refuse(latent: Trace, discrete: list[str]) -> None:
@@ -142,6 +157,11 @@ def _refuse(latent: Trace, discrete: list[str]) -> None:
     for name, site in latent.items():
         if isinstance(site["fn"], dist.Delta):
             raise ValueError(f"the latent site `{name}` has a Delta distribution; write numpyro.deterministic instead")
+        if isinstance(site["fn"], dist.MaskedDistribution) and not np.all(site["fn"]._mask):
+            raise ValueError(
+                f"the density does not depend on some entries of the latent site `{name}`, which a mask leaves out; "
+                "instead of using `obs_mask`, give what is missing a site of its own"
+            )
     if len(latent) == len(discrete):
         raise ValueError("the model has no continuous latent site: there is nothing to sample")
 

@@ -12,6 +12,7 @@ from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import log_density
 
 import tessmc
+from tessmc.targets._numpyro import _survives
 from twin_models import covariance, non_centred, shares
 
 pytestmark = pytest.mark.usefixtures("ranks_promoted")
@@ -123,6 +124,13 @@ def test_data_that_single_precision_would_spoil_stay_as_they_are():
 
     expected, _ = log_density(trend, (times,), {}, {"slope": 1.0})
     assert tessmc.from_numpyro(trend, times).log_density(jnp.ones(1)) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_data_that_survive_single_precision():
+    fine = [1.0, np.nan, 3.0], [0.1], [np.nan], [np.inf, 2.0], [2**20, 5], [True], [], 100 + np.linspace(0, 9, 50)
+    spoiled = 1.7e9 + np.arange(5.0), [1e300, 1.0], [2**40, 5], [2**25, 2**25 + 1.0]
+    assert all(_survives(np.array(data)) for data in fine)
+    assert not any(_survives(np.array(data)) for data in spoiled)
 
 
 def test_entries_that_nothing_depends_on_are_refused():

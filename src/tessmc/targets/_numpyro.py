@@ -138,12 +138,14 @@ def _survives(data: np.ndarray) -> bool:
 
     Times in seconds since 1970 are not; a model may take their mean away first, which NumPy does in doubles.
     """
-    if data.dtype.kind not in "fiu" or data.size == 0:
+    if data.dtype.kind not in "fiu":
         return True
-    with np.errstate(all="ignore"):
-        off = data.astype(jax.dtypes.canonicalize_dtype(data.dtype)).astype(float) - data.astype(float)
-        extent = np.nanmax(data.astype(float)) - np.nanmin(data.astype(float))
-    return bool(np.all(~(np.abs(off) > 1e-6 * (extent or np.abs(data).max()))))
+    known = data[np.isfinite(data)]
+    if known.size == 0:
+        return True
+    with np.errstate(over="ignore"):
+        off = known.astype(jax.dtypes.canonicalize_dtype(data.dtype)).astype(float) - known
+    return bool(np.abs(off).max() <= 1e-6 * (np.ptp(known.astype(float)) or abs(float(known[0]))))
 
 
 def _refuse(latent: Trace, discrete: list[str]) -> None:

@@ -235,7 +235,7 @@ MUTANTS = [
     Mutant("chains are where seekers went", SEEK, "away.chains._replace(state=camp.chains.state)", "away.chains", SEEKERS),
     Mutant("chains seek, too", SEEK, "bridge=no_bridge(task.target.dim, task.target.dtype)", "bridge=bridge", SEEKERS),
     Mutant("whatever seekers find is too little", SEEK, "in_a_row(seekers.trips[-1:]), drawn)", "drawn, drawn)", SEEKERS + " -k finds"),
-    Mutant("the mean of covariances is not geometric", AFFINE, "root_x @ vectors.T / np.sqrt(values)", "root_x @ vectors.T / values", AFFINES),
+    Mutant("the mean of covariances is not geometric", AFFINE, "np.sqrt(np.maximum(values, 1e-12 * values[0]))", "np.maximum(values, 1e-12 * values[0])", AFFINES),
     Mutant("what seekers found is not learned", SEEK, "divergences_by_path(own, shown.share) + kl_from_target_by_path(others, usual)", "divergences_by_path(own, shown.share)", SEEKERS),
     Mutant("draws move with the map", OBJECTIVES, "jax.vmap(_fixed(transport).inverse)(positions)", "jax.vmap(transport.inverse)(positions)", LOSSES),
     Mutant("what is far above counts in full", OBJECTIVES, " / jnp.maximum(1, away / FAR)", "", LOSSES),

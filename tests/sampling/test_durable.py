@@ -89,6 +89,8 @@ def test_a_run_that_is_stopped_while_it_seeks_makes_the_same_draws(tmp_path, mon
     """In many dimensions: learning from π itself, and then from seekers in every window."""
     monkeypatch.setattr("tessmc.adaptation._path.NUM_STEPS", 300)
     monkeypatch.setattr("tessmc.adaptation._windows.SLOW", 0.0)
+    # Seekers never come home.
+    monkeypatch.setattr("tessmc.adaptation._windows.MAX_FINDS", -1.0)
     settings = {"target": tessmc.models.funnel(21), "num_warmup": 48, "num_samples": 5}
     whole, pause, calls = run(**settings), _session.pause_at, []
     assert any("num_seekers" in entry for entry in whole.warmup_history)

@@ -143,6 +143,15 @@ def test_entries_that_nothing_depends_on_are_refused():
         tessmc.from_numpyro(model)
 
 
+def test_a_mask_that_drops_a_prior_is_none_that_drops_an_entry():
+    def model():
+        mu = numpyro.sample("mu", dist.Normal(0, 1).mask(False))
+        numpyro.sample("y", dist.Normal(mu, 1), obs=0.5)
+
+    expected = dist.Normal(0.7, 1).log_prob(0.5)
+    assert tessmc.from_numpyro(model).log_density(jnp.array([0.7])) == pytest.approx(float(expected), abs=1e-5)
+
+
 @pytest.fixture(scope="module")
 def result():
     target = tessmc.from_numpyro(line, X, Y)

@@ -59,7 +59,7 @@ class NumpyroTarget(AbstractTarget):
         trace = _trace(model, self.args, self.kwargs)
         latent = {name: site for name, site in trace.items() if _is_latent(site)}
         discrete = [name for name, site in latent.items() if site["fn"].support.is_discrete]
-        _refuse(latent, discrete)
+        _refuse(trace, latent, discrete)
         # What is to be optimised is not sampled, and what else is random is drawn once.
         fixed = {name: site["value"] for name, site in trace.items() if site["type"] == "param"}
         self.model = handlers.seed(handlers.substitute(model, data=fixed), 0)
@@ -148,7 +148,7 @@ def _survives(data: np.ndarray) -> bool:
     return bool(np.abs(off).max() <= 1e-6 * (np.ptp(known.astype(float)) or abs(float(known[0]))))
 
 
-def _refuse(latent: Trace, discrete: list[str]) -> None:
+def _refuse(trace: Trace, latent: Trace, discrete: list[str]) -> None:
     """What cannot be sampled."""
     for name in discrete:
         if latent[name]["infer"].get("enumerate") != "parallel":
@@ -159,7 +159,8 @@ def _refuse(latent: Trace, discrete: list[str]) -> None:
     for name, site in latent.items():
         if isinstance(site["fn"], dist.Delta):
             raise ValueError(f"the latent site `{name}` has a Delta distribution; write numpyro.deterministic instead")
-        if isinstance(site["fn"], dist.MaskedDistribution) and not np.all(site["fn"]._mask):
+        # A mask by itself may only drop a prior. Of `obs_mask` NumPyro makes two sites, and leaves out half of either.
+        if name.endswith("_unobserved") and f"{name.removesuffix('_unobserved')}_observed" in trace:
             raise ValueError(
                 f"the density does not depend on some entries of the latent site `{name}`, which a mask leaves out; "
                 "instead of using `obs_mask`, give what is missing a site of its own"
